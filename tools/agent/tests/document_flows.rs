@@ -12,7 +12,7 @@ use compare::{Difference, Lines, compare, differences};
 use std::collections::BTreeSet;
 use std::path::Path;
 use switch::Order;
-use vswitch_antrea::Room;
+use vswitch_antrea::NodeState;
 
 /// A text of the repository, by its path from the top.
 fn text(path: &str) -> String {
@@ -21,11 +21,11 @@ fn text(path: &str) -> String {
 }
 
 /// Flows and groups that the document lists, as dumps have them.
-fn document(room: &Room) -> Lines {
+fn document(node_state: &NodeState) -> Lines {
     let mut lines = Lines::default();
     for file in ["antrea-flows.txt", "antrea-groups.txt"] {
         for line in text(&format!("vswitch/flow/tests/data/{file}")).lines().filter(|line| !line.trim().is_empty()) {
-            let (table, line) = switch::normal(room, line);
+            let (table, line) = switch::normal(node_state, line);
             lines.entry(table).or_default().insert(line);
         }
     }
@@ -33,9 +33,9 @@ fn document(room: &Room) -> Lines {
 }
 
 /// The list of differences, its lines as dumps have them.
-fn listed(room: &Room) -> Vec<Difference> {
+fn listed(node_state: &NodeState) -> Vec<Difference> {
     let list = differences(&text("tools/agent/tests/data/differences.txt"));
-    let normal = |lines: &[(String, String)]| lines.iter().map(|(_, line)| switch::normal(room, line)).collect();
+    let normal = |lines: &[(String, String)]| lines.iter().map(|(_, line)| switch::normal(node_state, line)).collect();
     list.into_iter().map(|one| Difference { without: normal(&one.without), with: normal(&one.with), ..one }).collect()
 }
 
@@ -51,17 +51,17 @@ fn rows() -> BTreeSet<u32> {
 fn the_documents_cluster_becomes_the_documents_flows() {
     let mut numbers = BTreeSet::new();
     for order in [Order::Together, Order::Backwards] {
-        let room = switch::of_the_documents_cluster(order);
-        assert!(numbers.insert(switch::numbers(&room)), "other numbers in another order");
-        let complaints = compare(&document(&room), &switch::lines(&room), &listed(&room));
+        let node_state = switch::of_the_documents_cluster(order);
+        assert!(numbers.insert(switch::numbers(&node_state)), "other numbers in another order");
+        let complaints = compare(&document(&node_state), &switch::lines(&node_state), &listed(&node_state));
         assert!(complaints.is_empty(), "{order:?}:\n{}", complaints.join("\n"));
     }
 }
 
 #[test]
 fn all_of_the_document_is_compared() {
-    let room = switch::of_the_documents_cluster(Order::Together);
-    let (document, ours) = (document(&room), switch::lines(&room));
+    let node_state = switch::of_the_documents_cluster(Order::Together);
+    let (document, ours) = (document(&node_state), switch::lines(&node_state));
     assert_eq!(document.keys().collect::<Vec<_>>(), ours.keys().collect::<Vec<_>>(), "the same tables");
     let flows: usize =
         document.iter().filter(|(table, _)| *table != compare::GROUPS).map(|(_, lines)| lines.len()).sum();
@@ -70,8 +70,8 @@ fn all_of_the_document_is_compared() {
 
 #[test]
 fn every_difference_has_its_row_and_every_row_occurs() {
-    let room = switch::of_the_documents_cluster(Order::Together);
-    let (listed, rows) = (listed(&room), rows());
+    let node_state = switch::of_the_documents_cluster(Order::Together);
+    let (listed, rows) = (listed(&node_state), rows());
     assert_eq!(rows, (1..=16).collect(), "docs/antrea.md");
     let used: BTreeSet<u32> = listed.iter().flat_map(|one| one.rows.clone()).collect();
     assert_eq!(used, rows);

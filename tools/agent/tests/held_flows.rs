@@ -5,7 +5,7 @@ mod common;
 use common::{lines, pods, projected};
 use std::collections::BTreeMap;
 use vswitch_agent::project::Projection;
-use vswitch_antrea::{Ports, Room, Table, Write};
+use vswitch_antrea::{NodeState, Ports, Table, Write};
 use vswitch_flow::spec::{FlowSpec, Update};
 use vswitch_proto::antrea::v1::ObjectOutcome;
 use vswitch_proto::antrea::v1::object::Object;
@@ -30,18 +30,18 @@ fn ports(projection: &Projection) -> Ports {
 }
 
 /// Outcomes of all objects but good ones, of a switch that is told a projection.
-fn told(projection: &Projection) -> (Room, Vec<String>) {
-    let mut room = Room::default();
-    room.set_ports(ports(projection));
+fn told(projection: &Projection) -> (NodeState, Vec<String>) {
+    let mut node_state = NodeState::default();
+    node_state.set_ports(ports(projection));
     let (node, _) = projection.node.as_ref().expect("the Node is among the cluster's");
-    let plan = room.plan_node(node).expect("a good Node");
-    room.settle(plan);
+    let plan = node_state.plan_node(node).expect("a good Node");
+    node_state.settle(plan);
     let objects = projection.objects.values().filter_map(|projected| projected.object.object.clone()).collect();
-    let plan = room.plan(Write { objects, ..Write::default() });
+    let plan = node_state.plan(Write { objects, ..Write::default() });
     let refused = plan.result.statuses.iter().filter(|status| status.outcome() == ObjectOutcome::Refused);
     let refused = refused.map(|status| format!("{status:?}")).collect();
-    room.settle(plan);
-    (room, refused)
+    node_state.settle(plan);
+    (node_state, refused)
 }
 
 #[test]
@@ -66,16 +66,16 @@ fn what_stands_for_wrong_policies_is_applied_and_drops() {
         (format!("{cluster}{{priority: 1, {of_service}, ingress: [{{action: Drop}}], x: y}}\n"), antrea_ingress),
     ] {
         let (projection, problems) = projected(&format!("{service}{policy}{}", pods()));
-        let (room, refused) = told(&projection);
+        let (node_state, refused) = told(&projection);
         assert_eq!(refused, [""; 0], "{policy}: {:?}", lines(&problems));
         let (before, _) = told(&projected(&format!("{service}{}", pods())).0);
-        assert!(flows(&room, table) > flows(&before, table), "{policy} has no flows in {table}");
+        assert!(flows(&node_state, table) > flows(&before, table), "{policy} has no flows in {table}");
     }
 }
 
 /// Flows of a table.
-fn flows(room: &Room, table: &str) -> usize {
+fn flows(node_state: &NodeState, table: &str) -> usize {
     let is_of = |flow: &FlowSpec| Table::by_number(flow.table).is_some_and(|of| of.name() == table);
-    let all = room.store().everything();
+    let all = node_state.store().everything();
     all.iter().filter(|update| matches!(update, Update::AddFlow(flow) if is_of(flow))).count()
 }

@@ -8,7 +8,7 @@
 //!
 //! **Limits**: [`ANTREA_TO_ANSWER_MAX`](vswitch_dataplane::limits::ANTREA_TO_ANSWER_MAX) packets of each category wait ([`waiting`]); beyond, the oldest gives way. The categories' meters say how many come.
 //!
-//! **Threads**: as [`super::packets`]. Answering takes no lock of the room.
+//! **Threads**: as [`super::packets`]. Answering takes no lock of the node state.
 
 mod waiting;
 
@@ -176,8 +176,11 @@ impl Antrea {
     /// # Errors
     /// When the bridge has too many subscribers.
     pub(super) fn read_to_answer(&self, state: &State) -> Result<(), AntreaError> {
-        let node =
-            state.room.node().map(|(_, node)| &**node).filter(|_| self.events.are_read(EventKind::PacketToAnswer));
+        let node = state
+            .node_state
+            .node()
+            .map(|(_, node)| &**node)
+            .filter(|_| self.events.are_read(EventKind::PacketToAnswer));
         let mut reading = self.answers.reading.lock();
         let stays = |reading: &Reading| {
             let is_same = |node: &Node| {
@@ -311,13 +314,13 @@ impl Task {
         !antrea.events.are_read(EventKind::PacketToAnswer) && antrea.stop_handing_over(self.source.category)
     }
 
-    /// The rules that refuse them. Only these need the room, which may be in use for as long as a sync takes.
+    /// The rules that refuse them. Only these need the node state, which may be in use for as long as a sync takes.
     fn rules(&self, antrea: &Antrea, packets: &[PacketIn]) -> Vec<Option<v1::RuleRef>> {
         if self.source.category != PacketCategory::PolicyReject {
             return vec![None; packets.len()];
         }
         let state = antrea.state.lock();
-        let naming = state.room.facts().map(Naming::new);
+        let naming = state.node_state.facts().map(Naming::new);
         let rule = |packet_in: &PacketIn| Some(naming?.rule(Decision::of(&packet_in.metadata).rule));
         packets.iter().map(rule).collect()
     }

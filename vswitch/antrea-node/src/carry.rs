@@ -48,7 +48,7 @@ impl Antrea {
     ) -> Result<v1::WriteResult, AntreaError> {
         let mut result = plan.result.clone();
         if dry_run || !result.applied {
-            state.room.revert(plan);
+            state.node_state.revert(plan);
             return Ok(result);
         }
         let bridge = state.bridge()?;
@@ -56,7 +56,7 @@ impl Antrea {
             self.mark(state);
         }
         let opens = opens && !state.gate_open;
-        let everything = if opens { state.room.store().everything() } else { Vec::new() };
+        let everything = if opens { state.node_state.store().everything() } else { Vec::new() };
         // Before the flows that rely on it.
         self.track_vlans_strictly(state, plan.compiled());
         let updates = if opens { &everything } else { &plan.updates };
@@ -64,13 +64,13 @@ impl Antrea {
             if updates.len() > TRANSACTION_UPDATES_MAX {
                 let reason = format!("{} changes at once, at most {TRANSACTION_UPDATES_MAX}", updates.len());
                 let problem = Problem::new(Code::Limit, "", reason).hint("write fewer objects at a time");
-                state.room.revert(plan);
+                state.node_state.revert(plan);
                 return Ok(refused(result, None, &problem));
             }
             let leaving = moved::leaving(&*self.switch, &bridge, updates);
             if let Err(error) = self.switch.write_pipeline(&bridge, updates) {
                 let WriteError::Refused(refusal) = error else {
-                    state.room.revert(plan);
+                    state.node_state.revert(plan);
                     return Err(error.into());
                 };
                 let update = updates.get(refusal.index);
@@ -81,26 +81,26 @@ impl Antrea {
                     what = problem.told().reason,
                     "the pipeline refused what Antrea's objects came to; report it"
                 );
-                state.room.revert(plan);
+                state.node_state.revert(plan);
                 return Ok(refused(result, owner, &problem));
             }
-            state.moved.settle(leaving, state.room.ids());
+            state.moved.settle(leaving, state.node_state.ids());
         }
         if opens {
             state.open(&bridge);
         }
         if state.gate_open && !plan.flush.is_empty() {
-            if let Some(facts) = state.room.facts()
+            if let Some(facts) = state.node_state.facts()
                 && let Err(error) = flush::unlearn(&*self.switch, &facts, &plan.flush)
             {
                 // The objects are as written; only clients of before may still be led to where nobody is, until affinity ends.
                 tracing::error!(%error, "what Services have learned of endpoints that left could not be deleted; report it");
             }
-            let zones = state.room.node().map(|(_, node)| node.zones).unwrap_or_default();
+            let zones = state.node_state.node().map(|(_, node)| node.zones).unwrap_or_default();
             result.connections_flushed = flush::flush(&*self.switch, &zones, &plan.flush);
         }
-        state.room.settle(plan);
-        self.names.follow(state.room.desired());
+        state.node_state.settle(plan);
+        self.names.follow(state.node_state.desired());
         result.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(result)
     }
@@ -109,7 +109,7 @@ impl Antrea {
 /// Whose an update is.
 fn owner(state: &State, update: &Update) -> Option<Key> {
     match update {
-        Update::AddFlow(flow) => state.room.store().first_owners(&FlowId::of(flow), 1).first().copied().cloned(),
+        Update::AddFlow(flow) => state.node_state.store().first_owners(&FlowId::of(flow), 1).first().copied().cloned(),
         _ => None,
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct Learned {
 
 /// How an object is now.
 pub(super) fn status(state: &State, key: &Key) -> v1::ObjectStatus {
-    let problems = state.room.degraded().get(key).map(Problems::all).unwrap_or_default();
+    let problems = state.node_state.degraded().get(key).map(Problems::all).unwrap_or_default();
     let outcome = if problems.is_empty() { v1::ObjectOutcome::Applied } else { v1::ObjectOutcome::Degraded };
     v1::ObjectStatus {
         object: Some(key.told()),
@@ -64,7 +64,7 @@ impl Antrea {
     /// Tells answers about names, with the Pods that asked.
     pub(super) fn tell_learned(&self, learned: Vec<Learned>) {
         let state = self.state.lock();
-        let pod = |address: IpAddr| state.room.desired().pod_of(&address).map(|key| key.name.to_string());
+        let pod = |address: IpAddr| state.node_state.desired().pod_of(&address).map(|key| key.name.to_string());
         let event = |Learned { answer, ttl, asker }: Learned| {
             let addresses = answer.addresses.iter().map(|(address, _)| address.to_string()).collect();
             let pod = asker.and_then(pod).unwrap_or_default();
@@ -80,13 +80,13 @@ impl Antrea {
         if !self.events.are_read(EventKind::MembershipChanged) {
             return BTreeMap::new();
         }
-        let joined = state.room.desired().joined();
+        let joined = state.node_state.desired().joined();
         groups.iter().map(|group| (*group, joined.receivers(*group).cloned().unwrap_or_default())).collect()
     }
 
     /// Tells in which of these groups there are others now.
     pub(super) fn tell_memberships(&self, state: &State, before: BTreeMap<Ipv4Addr, Receivers>) {
-        let (joined, nobody) = (state.room.desired().joined(), Receivers::default());
+        let (joined, nobody) = (state.node_state.desired().joined(), Receivers::default());
         let moved = |(group, before): (Ipv4Addr, Receivers)| {
             movements(group, &before, joined.receivers(group).unwrap_or(&nobody))
         };
@@ -98,7 +98,8 @@ impl Antrea {
         if keys.is_empty() || !self.events.are_read(EventKind::ObjectChanged) {
             return;
         }
-        let ports: Vec<(&Key, BTreeSet<String>)> = keys.iter().map(|key| (key, state.room.ports_of(key))).collect();
+        let ports: Vec<(&Key, BTreeSet<String>)> =
+            keys.iter().map(|key| (key, state.node_state.ports_of(key))).collect();
         let lost = if ports.iter().all(|(_, ports)| ports.is_empty()) { BTreeSet::new() } else { self.lost(state) };
         let told = ports.iter().map(|(key, ports)| {
             let mut status = status(state, key);
@@ -132,7 +133,7 @@ impl Antrea {
             event.port.bridge == bridge && matches!(event.kind, PortEventKind::LinkUp | PortEventKind::LinkDown)
         };
         let ports = events.iter().filter(is_link).map(|event| event.port.config.name.clone()).collect();
-        self.tell_objects(&state, &state.room.holders(&ports));
+        self.tell_objects(&state, &state.node_state.holders(&ports));
     }
 }
 

@@ -1,7 +1,7 @@
 //! When the gate opens, and what keeps it shut.
 
 use std::collections::BTreeSet;
-use vswitch_antrea::{Code, Key, Kind, Problem, Room};
+use vswitch_antrea::{Code, Key, Kind, NodeState, Problem};
 use vswitch_proto::antrea::v1;
 
 /// Kinds without which policies cannot be in force.
@@ -10,18 +10,18 @@ const GATED: [Kind; 4] = [Kind::Pod, Kind::AddressGroup, Kind::AppliedToGroup, K
 pub(super) const DENYING: [Kind; 2] = [Kind::AppliedToGroup, Kind::NetworkPolicy];
 
 /// Kinds of which an object was refused that may deny and that nothing is in force in place of: it has no name that one can use.
-pub(super) fn lost_kinds(room: &Room, result: &v1::WriteResult) -> BTreeSet<Kind> {
+pub(super) fn lost_kinds(node_state: &NodeState, result: &v1::WriteResult) -> BTreeSet<Kind> {
     let refused = result.statuses.iter().filter(|status| status.outcome() == v1::ObjectOutcome::Refused);
     let keys = refused.filter_map(|status| {
         let object = status.object.as_ref()?;
         Some(Key::new(Kind::read(object.kind())?, &object.name))
     });
-    let lost = keys.filter(|key| DENYING.contains(&key.kind) && room.desired().get(key).is_none());
+    let lost = keys.filter(|key| DENYING.contains(&key.kind) && node_state.desired().get(key).is_none());
     lost.map(|key| key.kind).collect()
 }
 
 /// What keeps the gate shut: kinds that no sync has had in its scope, and policies that do not say whom they bind. At most 1000.
-pub(super) fn holders(room: &Room, synced: &BTreeSet<Kind>) -> Vec<v1::ObjectStatus> {
+pub(super) fn holders(node_state: &NodeState, synced: &BTreeSet<Kind>) -> Vec<v1::ObjectStatus> {
     let missing = GATED.iter().filter(|kind| !synced.contains(kind)).map(|kind| {
         let reason = format!(
             "no sync has had all objects of kind {} in its scope yet, or one of them could not be kept",
@@ -29,7 +29,7 @@ pub(super) fn holders(room: &Room, synced: &BTreeSet<Kind>) -> Vec<v1::ObjectSta
         );
         (Key::new(*kind, ""), Problem::new(Code::Pending, "", reason))
     });
-    let told = missing.chain(room.unbound()).take(vswitch_antrea::limits::TOLD_MAX);
+    let told = missing.chain(node_state.unbound()).take(vswitch_antrea::limits::TOLD_MAX);
     told.map(|(key, problem)| v1::ObjectStatus {
         object: Some(key.told()),
         outcome: v1::ObjectOutcome::Degraded.into(),

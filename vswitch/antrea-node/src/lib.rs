@@ -42,7 +42,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
-use vswitch_antrea::{Code, Desired, Key, Kind, Ports, Problem, Problems, Room};
+use vswitch_antrea::{Code, Desired, Key, Kind, NodeState, Ports, Problem, Problems};
 use vswitch_control::switch::pipeline::WriteError;
 use vswitch_control::{SwitchApi, SwitchError};
 use vswitch_proto::antrea::v1;
@@ -110,7 +110,7 @@ pub struct How {
 /// What is guarded by the lock.
 #[derive(Debug)]
 struct State {
-    room: Room,
+    node_state: NodeState,
     /// Flows are in the bridge.
     gate_open: bool,
     /// Last round that was committed.
@@ -138,7 +138,7 @@ struct State {
 impl Default for State {
     fn default() -> Self {
         Self {
-            room: Room::default(),
+            node_state: NodeState::default(),
             gate_open: false,
             round: 0,
             committed_unix_ms: 0,
@@ -167,12 +167,12 @@ impl State {
     /// Everything is in the bridge.
     fn open(&mut self, bridge: &str) {
         self.gate_open = true;
-        tracing::info!(bridge, objects = self.room.desired().len(), "Antrea's gate is open");
+        tracing::info!(bridge, objects = self.node_state.desired().len(), "Antrea's gate is open");
     }
 
     /// The Node's bridge.
     fn bridge(&self) -> Result<String, AntreaError> {
-        self.room.node().map(|(_, node)| node.bridge.clone()).ok_or(AntreaError::NotInitialised)
+        self.node_state.node().map(|(_, node)| node.bridge.clone()).ok_or(AntreaError::NotInitialised)
     }
 }
 
@@ -218,7 +218,7 @@ impl Antrea {
 
     /// There is a Node.
     pub fn is_initialized(&self) -> bool {
-        self.state.lock().room.node().is_some()
+        self.state.lock().node_state.node().is_some()
     }
 
     /// Ports of a bridge as they are now.
@@ -243,8 +243,8 @@ impl Antrea {
             );
             return Err(SwitchError::Precondition(reason));
         }
-        let ours = state.room.node().is_some_and(|(_, node)| node.bridge == bridge);
-        let holder = if ours { state.room.held_ports().remove(port) } else { None };
+        let ours = state.node_state.node().is_some_and(|(_, node)| node.bridge == bridge);
+        let holder = if ours { state.node_state.held_ports().remove(port) } else { None };
         match holder {
             None => delete(),
             Some(Key { kind: Kind::Node, .. }) => Err(SwitchError::Precondition(format!(
@@ -266,7 +266,7 @@ impl Antrea {
         change: impl FnOnce() -> Result<(), SwitchError>,
     ) -> Result<(), SwitchError> {
         let state = self.state.lock();
-        if state.room.node().is_some_and(|(_, node)| node.bridge == bridge) {
+        if state.node_state.node().is_some_and(|(_, node)| node.bridge == bridge) {
             let reason = format!("bridge {bridge:?} is the Node's; reset the Node (antrea.v1.NodeService.Reset) first");
             return Err(SwitchError::Precondition(reason));
         }
@@ -299,7 +299,7 @@ impl Antrea {
     ) -> Result<v1::WriteResult, AntreaError> {
         let began = Instant::now();
         let mut state = self.state.lock();
-        let made = make(state.room.desired());
+        let made = make(state.node_state.desired());
         let missing: Vec<Key> = made.iter().filter_map(|made| made.as_ref().err()).cloned().collect();
         let objects = made.into_iter().flatten().collect();
         let mut result = if missing.is_empty() || how.valid_only {
@@ -327,10 +327,10 @@ impl Antrea {
     ) -> Result<v1::WriteResult, AntreaError> {
         state.check_round(how.round)?;
         let ports = self.ports(&state.bridge()?)?;
-        state.room.set_ports(ports);
+        state.node_state.set_ports(ports);
         let valid_only = how.valid_only;
         let write = vswitch_antrea::Write { objects, remove, valid_only, ..vswitch_antrea::Write::default() };
-        let plan = state.room.plan(write);
+        let plan = state.node_state.plan(write);
         self.carry_out(state, plan, carry::Carry { began, dry_run: how.dry_run, opens: false, said: true })
     }
 }

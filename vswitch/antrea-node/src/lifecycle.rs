@@ -7,7 +7,7 @@ use super::{Antrea, AntreaError, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
-use vswitch_antrea::{Features, Key, Kind, Node, PacketCategory, Plan, Room, Table, Wire, Write, Zones};
+use vswitch_antrea::{Features, Key, Kind, Node, NodeState, PacketCategory, Plan, Table, Wire, Write, Zones};
 use vswitch_control::BridgeInfo;
 use vswitch_dataplane::pipeline::FailMode;
 use vswitch_dataplane::time::Millis;
@@ -46,22 +46,23 @@ impl Antrea {
     pub fn initialize(&self, node: &v1::NodeConfig, round: u64) -> Result<Initialized, AntreaError> {
         let mut state = self.state.lock();
         state.check_round(round)?;
-        if state.room.node().is_some_and(|(known, _)| known == node) {
+        if state.node_state.node().is_some_and(|(known, _)| known == node) {
             self.check_bridge(&state, &node.bridge)?;
             // They may have ended, or found no place.
             self.read_packets(&state);
             return Ok(Initialized { tables: self.table_states(&state)?, unchanged: true, degraded: degraded(&state) });
         }
         // Everything that is wrong with it is told, the bridge's name among it.
-        let mut trial = Room::default();
+        let mut trial = NodeState::default();
         if !node.bridge.is_empty() {
             trial.set_ports(self.ports(&node.bridge)?);
         }
         trial.plan_node(node).map(|plan| trial.revert(plan)).map_err(AntreaError::Node)?;
         self.check_wire(node)?;
         self.check_bridge(&state, &node.bridge)?;
-        if let Some(old) = state.room.node().map(|(_, old)| old.bridge.clone()).filter(|old| *old != node.bridge) {
-            if !state.room.desired().is_empty() {
+        if let Some(old) = state.node_state.node().map(|(_, old)| old.bridge.clone()).filter(|old| *old != node.bridge)
+        {
+            if !state.node_state.desired().is_empty() {
                 let reason = format!("the Node's bridge is {old:?}, and there are objects; reset the Node first");
                 return Err(AntreaError::Precondition(reason));
             }
@@ -75,25 +76,25 @@ impl Antrea {
     /// Makes the Node another one, on the same bridge if there was one before.
     pub(super) fn change_node(&self, state: &mut State, node: &v1::NodeConfig) -> Result<(), AntreaError> {
         self.mark(state);
-        let old = state.room.node().map(|(_, old)| Arc::clone(old));
+        let old = state.node_state.node().map(|(_, old)| Arc::clone(old));
         let old_tables = old.as_ref().map(|old| existing(&old.features)).unwrap_or_default();
         let ports = self.ports(&node.bridge)?;
-        state.room.set_ports(ports);
+        state.node_state.set_ports(ports);
         let wire = self.know_wire(state, node)?;
-        let plan = match state.room.plan_node(node) {
+        let plan = match state.node_state.plan_node(node) {
             Ok(plan) => plan,
             Err(problems) => {
-                state.room.set_wire(wire);
+                state.node_state.set_wire(wire);
                 return Err(AntreaError::Node(problems));
             }
         };
-        let new = state.room.node().map(|(_, node)| Arc::clone(node));
+        let new = state.node_state.node().map(|(_, node)| Arc::clone(node));
         let new_tables = new.as_ref().map(|node| existing(&node.features)).unwrap_or_default();
         let named = match self.name_tables(&node.bridge, &old_tables, &new_tables) {
             Ok(named) => named,
             Err(error) => {
-                state.room.revert(plan);
-                state.room.set_wire(wire);
+                state.node_state.revert(plan);
+                state.node_state.set_wire(wire);
                 return Err(error);
             }
         };
@@ -112,7 +113,7 @@ impl Antrea {
             self.forget_tables(&node.bridge, named);
             return Err(error.into());
         }
-        state.room.settle(plan);
+        state.node_state.settle(plan);
         state.pending = None;
         if let Some(new) = &new {
             self.end_unnumbered(state, new);
@@ -134,7 +135,7 @@ impl Antrea {
     /// # Errors
     /// When the bridge has too many subscribers.
     fn read_answers(&self, state: &State) -> Result<(), AntreaError> {
-        let Some((_, node)) = state.room.node() else { return Ok(()) };
+        let Some((_, node)) = state.node_state.node() else { return Ok(()) };
         if node.taken_over.contains(&PacketCategory::Dns)
             && let Err(error) = self.read_to_answer(state)
         {
@@ -145,8 +146,8 @@ impl Antrea {
 
     /// The Node stays what it was, and its answers are read by whom they were read before.
     fn stay(&self, state: &mut State, plan: Plan, wire: Wire) {
-        state.room.revert(plan);
-        state.room.set_wire(wire);
+        state.node_state.revert(plan);
+        state.node_state.set_wire(wire);
         if let Err(error) = self.read_answers(state) {
             tracing::error!(%error, "DNS answers are not read any more; those of Pods with rules about names are dropped");
         }
@@ -173,7 +174,7 @@ impl Antrea {
 
     /// So it is in the zones of VLANs, with the first Pod there that is compiled; those without a Pod any more stay as they are, until the Node is another one.
     pub(super) fn track_vlans_strictly<'a>(&self, state: &State, compiled: impl Iterator<Item = &'a Key>) {
-        let Some(facts) = state.room.facts() else { return };
+        let Some(facts) = state.node_state.facts() else { return };
         let conntrack = self.switch.conntrack();
         for zone in facts.vlan_zones_of(compiled) {
             conntrack.tracker().set_established_after_answer(zone, true);
@@ -201,7 +202,7 @@ impl Antrea {
                 "bridge {bridge:?} is standalone: it would forward without any policy; set its fail mode to secure"
             )));
         }
-        let ours = state.gate_open && state.room.node().is_some_and(|(_, node)| node.bridge == bridge);
+        let ours = state.gate_open && state.node_state.node().is_some_and(|(_, node)| node.bridge == bridge);
         if !ours && (!self.switch.groups(bridge, None)?.is_empty() || !self.switch.meters(bridge, None)?.is_empty()) {
             return Err(AntreaError::Precondition(format!(
                 "bridge {bridge:?} has groups or meters that are not ours; delete them first"
@@ -268,10 +269,10 @@ impl Antrea {
 
     fn reset_locked(&self, state: &mut State) -> Result<(), AntreaError> {
         self.mark(state);
-        let Some((_, node)) = state.room.node() else {
+        let Some((_, node)) = state.node_state.node() else {
             // What waits for its bridge is given up, too.
             if state.pending.take().is_some() {
-                state.room = Room::default();
+                state.node_state = NodeState::default();
                 state.numbers_since = Some(Millis::now().0);
             }
             return Ok(());
@@ -279,9 +280,9 @@ impl Antrea {
         let node = Arc::clone(node);
         self.leave_wire(state);
         if state.gate_open {
-            self.switch.write_pipeline(&node.bridge, &state.room.store().nothing())?;
+            self.switch.write_pipeline(&node.bridge, &state.node_state.store().nothing())?;
         }
-        state.room = Room::default();
+        state.node_state = NodeState::default();
         state.igmp = super::multicast::Igmp::default();
         state.moved.clear();
         self.traceflows.cut();
@@ -305,7 +306,7 @@ impl Antrea {
         if !state.gate_open {
             let bridge = state.bridge()?;
             self.mark(&mut state);
-            self.switch.write_pipeline(&bridge, &state.room.store().everything())?;
+            self.switch.write_pipeline(&bridge, &state.node_state.store().everything())?;
             state.open(&bridge);
             self.follow_wire(&mut state, When::Come);
             self.tell_round(state.round, true);
@@ -337,7 +338,7 @@ impl Antrea {
             return Err(AntreaError::Request { field: "objects", reason: format!("{key} is not in the scope") });
         }
         let ports = self.ports(&bridge)?;
-        state.room.set_ports(ports);
+        state.node_state.set_ports(ports);
         if begin.verify_tables && !begin.dry_run {
             state.under.again();
         }
@@ -345,13 +346,13 @@ impl Antrea {
         let repaired = if begin.verify_tables && !begin.dry_run { self.repair(&state)? } else { 0 };
         let valid_only = begin.mode() == v1::WriteMode::ValidOnly;
         let write = Write { objects, remove: Vec::new(), sweep: scope.clone(), valid_only, only_odd: true };
-        let plan = state.room.plan(write);
+        let plan = state.node_state.plan(write);
         let mut synced = state.synced.clone();
         synced.extend(scope);
-        for kind in lost_kinds(&state.room, &plan.result) {
+        for kind in lost_kinds(&state.node_state, &plan.result) {
             synced.remove(&kind);
         }
-        let holders = holders(&state.room, &synced);
+        let holders = holders(&state.node_state, &synced);
         let opens = match begin.gate() {
             v1::GateChange::Unspecified | v1::GateChange::Open => holders.is_empty(),
             v1::GateChange::OpenAnyway => true,
@@ -384,6 +385,6 @@ fn scope(begin: &v1::SyncBegin) -> Result<BTreeSet<Kind>, AntreaError> {
 
 /// Objects of which something has no effect, at most 1000.
 pub(super) fn degraded(state: &State) -> Vec<v1::ObjectStatus> {
-    let keys = state.room.degraded().keys().take(vswitch_antrea::limits::TOLD_MAX);
+    let keys = state.node_state.degraded().keys().take(vswitch_antrea::limits::TOLD_MAX);
     keys.map(|key| super::changes::status(state, key)).collect()
 }

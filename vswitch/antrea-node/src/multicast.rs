@@ -2,7 +2,7 @@
 //!
 //! **Design**: `docs/architecture/antrea-compiler.md`, "Multicast task". One task waits for packets
 //! (a bounded queue, [`vswitch_dataplane::limits::PACKET_INS_QUEUED`]) and for
-//! time. What has come is taken in at once, under the room's lock and without waiting; what changed by it is one transaction. No more than one in
+//! time. What has come is taken in at once, under the node state's lock and without waiting; what changed by it is one transaction. No more than one in
 //! [`PAUSE`], so a storm of reports is no storm of transactions. Packets are sent when the lock is free again.
 //!
 //! **Limits**: [`HEARD_MAX`] messages of a port at a time; those of `vswitch_antrea::membership`; meter 260.
@@ -152,7 +152,7 @@ impl State {
     fn reads_igmp(&self) -> bool {
         self.gate_open
             && self
-                .room
+                .node_state
                 .node()
                 .is_some_and(|(_, node)| node.features.multicast && !node.taken_over.contains(&PacketCategory::Igmp))
     }
@@ -206,10 +206,10 @@ impl Antrea {
         let before = self.receivers(state, &addresses);
         let ports = state.bridge().and_then(|bridge| self.ports(&bridge));
         match ports {
-            Ok(ports) => state.room.set_ports(ports),
+            Ok(ports) => state.node_state.set_ports(ports),
             Err(error) => return Err((addresses, error)),
         }
-        let plan = match state.room.plan_groups(groups) {
+        let plan = match state.node_state.plan_groups(groups) {
             Ok(plan) => plan,
             Err(problems) => {
                 // Tried again, it would be refused again: the next change tries all of it.
@@ -231,7 +231,7 @@ impl Antrea {
         }
         let config = std::mem::take(&mut state.igmp.config);
         state.igmp = Igmp { config, ..Igmp::default() };
-        let joined = state.room.desired().joined().groups().map(|group| (group, Receivers::default())).collect();
+        let joined = state.node_state.desired().joined().groups().map(|group| (group, Receivers::default())).collect();
         if let Err((_, error)) = self.plan_and_carry(state, joined) {
             tracing::warn!(%error, "receivers of multicast groups could not be taken away");
         }
@@ -272,7 +272,7 @@ impl Antrea {
     pub fn require_said_groups(&self) -> Result<(), AntreaError> {
         let state = self.state.lock();
         require_multicast(&state)?;
-        let said = state.room.node().is_some_and(|(_, node)| node.taken_over.contains(&PacketCategory::Igmp));
+        let said = state.node_state.node().is_some_and(|(_, node)| node.taken_over.contains(&PacketCategory::Igmp));
         if said {
             return Ok(());
         }
@@ -283,7 +283,7 @@ impl Antrea {
 }
 
 fn require_multicast(state: &State) -> Result<(), AntreaError> {
-    let (_, node) = state.room.node().ok_or(AntreaError::NotInitialised)?;
+    let (_, node) = state.node_state.node().ok_or(AntreaError::NotInitialised)?;
     if node.features.multicast {
         return Ok(());
     }
@@ -292,9 +292,9 @@ fn require_multicast(state: &State) -> Result<(), AntreaError> {
 
 /// What packets say, and what time brings; returns what is to be sent.
 fn take_in(state: &mut State, packets: &[PacketIn], now: u64) -> Outbox {
-    let State { room, igmp, .. } = state;
+    let State { node_state, igmp, .. } = state;
     let mut outbox = Outbox::default();
-    let Some(facts) = room.facts() else { return outbox };
+    let Some(facts) = node_state.facts() else { return outbox };
     igmp.is_on = true;
     let rules = Judge::new(facts);
     let mut by_port: HashMap<u32, usize> = HashMap::new();

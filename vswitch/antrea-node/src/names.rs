@@ -4,8 +4,8 @@
 //! say of names that rules mean goes into the clauses of these rules by one transaction, and when every worker has it, the answers go on. So a Pod that
 //! has its answer can connect. What came while one transaction runs shares the next. An answer that says nothing new goes on at once.
 //!
-//! **Locks**: the cache has one of its own, held for the time of a lookup. It is taken behind the room's; the reader, which learns for each answer, never has
-//! the room's, and never waits for it: rounds are written by [`Antrea::write_names`] on a blocking thread.
+//! **Locks**: the cache has one of its own, held for the time of a lookup. It is taken behind the node state's; the reader, which learns for each answer, never has
+//! the node state's, and never waits for it: rounds are written by [`Antrea::write_names`] on a blocking thread.
 //!
 //! **Limits**: those of [`vswitch_antrea::fqdn`]; [`PAUSED_MAX`](vswitch_dataplane::limits::PAUSED_MAX) answers wait; each as long as `wait_ms_max`. What is beyond
 //! is dropped, and its client asks again.
@@ -51,7 +51,7 @@ enum Order {
     Nothing,
 }
 
-/// What the reader and the room have in common.
+/// What the reader and the node state have in common.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     cache: Mutex<Cache>,
@@ -82,7 +82,7 @@ struct Counters {
 }
 
 impl Names {
-    /// Rules may have changed. Under the room's lock.
+    /// Rules may have changed. Under the node state's lock.
     pub(super) fn follow(&self, desired: &Desired) {
         let version = desired.patterns_version();
         if self.version.swap(version, Relaxed) != version {
@@ -167,7 +167,7 @@ impl Antrea {
 
     fn write_round(&self, state: &mut State, changes: Changes) -> Result<(), String> {
         let bridge = state.bridge().map_err(|error| error.to_string())?;
-        let plan = state.room.plan_names(changes).map_err(|problems| {
+        let plan = state.node_state.plan_names(changes).map_err(|problems| {
             problems
                 .all()
                 .first()
@@ -180,7 +180,7 @@ impl Antrea {
                 self.switch.write_pipeline(&bridge, &plan.updates).map(|_| ()).map_err(|error| error.to_string())
             };
             if let Err(reason) = written {
-                state.room.revert(plan);
+                state.node_state.revert(plan);
                 return Err(reason);
             }
             if self.events.are_read(EventKind::ObjectChanged) {
@@ -189,7 +189,7 @@ impl Antrea {
                 self.tell_objects(state, &policies.cloned().collect());
             }
         }
-        state.room.settle(plan);
+        state.node_state.settle(plan);
         Ok(())
     }
 
@@ -197,7 +197,7 @@ impl Antrea {
     pub fn fqdns(&self, pattern: Option<&Pattern>) -> Vec<v1::Fqdn> {
         let state = self.state.lock();
         let names = self.names.cache.lock().list(pattern);
-        let (now, desired) = (Millis::now().0, state.room.desired());
+        let (now, desired) = (Millis::now().0, state.node_state.desired());
         let rules = |name: &str| {
             let mut rules = Vec::new();
             for key in desired.meaning(name) {
@@ -205,7 +205,7 @@ impl Antrea {
                 rules.extend(policy.rules_meaning(name).map(|rule| v1::RuleRef {
                     policy: key.name.to_string(),
                     rule: rule.to_owned(),
-                    number: state.room.ids().rule_by_name(&key.name, rule).unwrap_or(0),
+                    number: state.node_state.ids().rule_by_name(&key.name, rule).unwrap_or(0),
                 }));
             }
             rules

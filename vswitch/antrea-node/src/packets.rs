@@ -3,7 +3,7 @@
 //! A task reads them while somebody wants to know, and at no other time: packet-ins that nobody wants are not made. Subscribers to the same controller by `PacketService` get theirs as
 //! before: each has a queue of its own. What is the same within a second is told once.
 //!
-//! **Threads**: the task holds no lock while it waits. Names are looked up on a blocking thread, since the room's lock may be held for as long as a sync takes; meanwhile packets queue, and what does not fit is
+//! **Threads**: the task holds no lock while it waits. Names are looked up on a blocking thread, since the node state's lock may be held for as long as a sync takes; meanwhile packets queue, and what does not fit is
 //! counted.
 
 use super::limit::Limit;
@@ -24,7 +24,7 @@ use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::EventKind;
 use vswitch_proto::antrea::v1::watch_events_response::Event;
 
-/// Packets that are looked at under one hold of the room's lock.
+/// Packets that are looked at under one hold of the node state's lock.
 const BATCH: usize = 256;
 /// Within so many milliseconds the same is one.
 const WINDOW_MS: u64 = 1000;
@@ -158,7 +158,7 @@ impl Antrea {
     /// # Errors
     /// When the bridge has too many subscribers.
     pub(super) fn read_to_tell(&self, state: &State) -> Result<(), AntreaError> {
-        let bridge = state.room.node().map(|(_, node)| node.bridge.as_str());
+        let bridge = state.node_state.node().map(|(_, node)| node.bridge.as_str());
         let mut reading = self.packets.lock();
         let is_read = |reading: &Reading| Some(reading.bridge.as_str()) == bridge && !reading.task.is_finished();
         if reading.as_ref().is_some_and(is_read) {
@@ -262,7 +262,7 @@ impl Work {
         let mut ready = Ready::default();
         if !self.of_policies.is_empty() || !self.of_services.is_empty() {
             let state = antrea.state.lock();
-            if let Some(facts) = state.room.facts() {
+            if let Some(facts) = state.node_state.facts() {
                 let naming = Naming::new(facts);
                 for packet_in in &self.of_policies {
                     self.telling.policy(&naming, packet_in, wants, now, &mut ready);

@@ -158,12 +158,12 @@ fn decode(bytes: &[u8]) -> Result<Kept, DiskError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vswitch_antrea::Room;
+    use vswitch_antrea::NodeState;
 
     fn written() -> (tempfile::TempDir, Disk, Vec<u8>) {
         let dir = tempfile::tempdir().expect("a directory");
         let disk = Disk::new(dir.path().to_owned());
-        let mut snapshot = Room::default().snapshot();
+        let mut snapshot = NodeState::default().snapshot();
         (snapshot.round, snapshot.gate_open) = (7, true);
         disk.write(&snapshot).expect("a file");
         let bytes = std::fs::read(disk.state()).expect("a file");

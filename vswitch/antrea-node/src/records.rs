@@ -33,7 +33,7 @@ pub use walk::Only;
 
 /// What happens within so many milliseconds is one record.
 const HOLD_MS: u64 = 10;
-/// Records that are made under one hold of the room's lock, and told at once.
+/// Records that are made under one hold of the node state's lock, and told at once.
 const CHUNK: usize = 256;
 
 /// Who reads, and what is known.
@@ -99,7 +99,7 @@ impl Records {
     }
 }
 
-/// Makes records under one hold of the room's lock.
+/// Makes records under one hold of the node state's lock.
 struct Maker<'a> {
     antrea: &'a Antrea,
     facts: Facts<'a>,
@@ -113,7 +113,7 @@ impl Antrea {
     /// When there is no Node, or there are too many subscribers.
     pub fn watch_records(&self) -> Result<Reader<v1::FlowRecord>, AntreaError> {
         let state = self.state.lock();
-        state.room.node().ok_or(AntreaError::NotInitialised)?;
+        state.node_state.node().ok_or(AntreaError::NotInitialised)?;
         if self.records.topic.readers() >= ANTREA_WATCHERS_MAX {
             return Err(SwitchError::Exhausted { what: "subscribers to records", limit: ANTREA_WATCHERS_MAX }.into());
         }
@@ -159,7 +159,7 @@ impl Antrea {
     /// None: there is no Node.
     fn with_maker<R>(&self, make: impl FnOnce(&Maker<'_>) -> R) -> Option<R> {
         let state: parking_lot::MutexGuard<'_, State> = self.state.lock();
-        let facts = state.room.facts()?;
+        let facts = state.node_state.facts()?;
         Some(make(&Maker { antrea: self, facts, now: Now { ms: Millis::now().0, unix_ms: unix_ms() } }))
     }
 }

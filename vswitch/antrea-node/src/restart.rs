@@ -4,7 +4,7 @@ use super::persist::Disk;
 use super::underlay::When;
 use super::{Antrea, AntreaError, State};
 use std::collections::BTreeSet;
-use vswitch_antrea::{Kept, Node, Room, Snapshot};
+use vswitch_antrea::{Kept, Node, NodeState, Snapshot};
 use vswitch_dataplane::time::Millis;
 use vswitch_proto::antrea::v1;
 
@@ -46,7 +46,7 @@ impl Antrea {
         }
         (state.round, state.committed_unix_ms) = (kept.round, kept.committed_unix_ms);
         let (objects, was_open) = (kept.len(), kept.gate_open);
-        let refused = state.room.put_back(kept);
+        let refused = state.node_state.put_back(kept);
         for (key, problems) in &refused {
             tracing::error!(%key, ?problems, "an object of before is refused by this version");
         }
@@ -79,12 +79,12 @@ impl Antrea {
         }
         let there = self.switch.names(&bridge).map(|names| names.ports).unwrap_or_default();
         let missing: Vec<String> =
-            state.room.held_ports().into_keys().filter(|port| !there.contains_key(port)).collect();
+            state.node_state.held_ports().into_keys().filter(|port| !there.contains_key(port)).collect();
         if !missing.is_empty() {
             tracing::warn!(ports = ?missing, "objects wait for ports of theirs to be added again");
         }
         if opens {
-            match self.switch.write_pipeline(&bridge, &state.room.store().everything()) {
+            match self.switch.write_pipeline(&bridge, &state.node_state.store().everything()) {
                 Ok(_) => {
                     state.open(&bridge);
                     state.restored = true;
@@ -96,7 +96,7 @@ impl Antrea {
         }
         // Somebody may watch already.
         self.read_packets(state);
-        self.tell_objects(state, &state.room.degraded().keys().cloned().collect());
+        self.tell_objects(state, &state.node_state.degraded().keys().cloned().collect());
     }
 
     /// A port was added: whatever waited for it is in force now.
@@ -109,12 +109,12 @@ impl Antrea {
             self.resume(&mut state);
             return;
         }
-        let ours = state.room.node().is_some_and(|(_, node)| node.bridge == bridge);
-        if !ours || state.room.holders(&BTreeSet::from([port.to_owned()])).is_empty() {
+        let ours = state.node_state.node().is_some_and(|(_, node)| node.bridge == bridge);
+        if !ours || state.node_state.holders(&BTreeSet::from([port.to_owned()])).is_empty() {
             return;
         }
         let Ok(ports) = self.ports(bridge) else { return };
-        let plan = match state.room.plan_ports(ports) {
+        let plan = match state.node_state.plan_ports(ports) {
             Ok(plan) => plan,
             Err(refused) => {
                 tracing::error!(port, ?refused, "objects cannot have their port again");
@@ -125,11 +125,11 @@ impl Antrea {
             && let Err(error) = self.switch.write_pipeline(bridge, &plan.updates)
         {
             tracing::error!(port, %error, "the pipeline refused what objects with this port came to; report it");
-            state.room.revert(plan);
+            state.node_state.revert(plan);
             return;
         }
-        let turned = state.room.turned(&plan);
-        state.room.settle(plan);
+        let turned = state.node_state.turned(&plan);
+        state.node_state.settle(plan);
         self.follow_wire(&mut state, When::Come);
         self.tell_objects(&state, &turned);
     }
@@ -203,10 +203,10 @@ impl Antrea {
 
 impl State {
     fn snapshot(&self) -> Snapshot {
-        let room: &Room = &self.room;
+        let node_state: &NodeState = &self.node_state;
         // A Node that still waits for its ports is kept as it was.
         let pending = self.pending.as_ref();
-        let mut snapshot = room.snapshot();
+        let mut snapshot = node_state.snapshot();
         if let Some(pending) = pending {
             snapshot.node.get_or_insert_with(|| pending.config.clone());
         }

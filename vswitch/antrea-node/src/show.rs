@@ -5,7 +5,7 @@ use super::lifecycle::degraded;
 use super::{Antrea, AntreaError, State};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use vswitch_antrea::{Category, Desired, FlowId, Ids, Key, Kind, Node, Ports, Room, Table};
+use vswitch_antrea::{Category, Desired, FlowId, Ids, Key, Kind, Node, NodeState, Ports, Table};
 use vswitch_control::switch::pipeline::NameMap;
 use vswitch_dataplane::pipeline::state::FlowInfo;
 use vswitch_flow::spec::{FlowFilter, FlowSpec, GroupSpec, Update};
@@ -30,8 +30,8 @@ pub struct OwnedFlow {
 
 /// What a listing may look at.
 pub struct Shown<'a> {
-    /// The room.
-    pub room: &'a Room,
+    /// The node state.
+    pub node_state: &'a NodeState,
     /// The Node.
     pub node: &'a Node,
     /// Counters.
@@ -53,23 +53,23 @@ impl std::fmt::Debug for Shown<'_> {
 impl Shown<'_> {
     /// Objects.
     pub fn desired(&self) -> &Desired {
-        self.room.desired()
+        self.node_state.desired()
     }
 
     /// Numbers.
     pub fn ids(&self) -> &Ids {
-        self.room.ids()
+        self.node_state.ids()
     }
 
     /// Cookie of an object's own flows; 0: it has none.
     pub fn cookie(&self, key: &Key) -> u64 {
-        self.room.store().part(key).map_or(0, |part| part.own_cookie())
+        self.node_state.store().part(key).map_or(0, |part| part.own_cookie())
     }
 }
 
 impl Antrea {
     pub(super) fn table_states(&self, state: &State) -> Result<Vec<v1::TableState>, AntreaError> {
-        let (_, node) = state.room.node().ok_or(AntreaError::NotInitialised)?;
+        let (_, node) = state.node_state.node().ok_or(AntreaError::NotInitialised)?;
         let tables = self.switch.tables(&node.bridge)?;
         let flows: HashMap<u8, u64> = tables.into_iter().map(|table| (table.id, table.flows)).collect();
         let exists = Table::ALL.iter().filter(|table| table.exists(&node.features));
@@ -88,7 +88,7 @@ impl Antrea {
     /// When there is none.
     pub fn node(&self) -> Result<v1::GetNodeResponse, AntreaError> {
         let state = self.state.lock();
-        let (config, _) = state.room.node().ok_or(AntreaError::NotInitialised)?;
+        let (config, _) = state.node_state.node().ok_or(AntreaError::NotInitialised)?;
         let (node, tables) = (Some(config.clone()), self.table_states(&state)?);
         Ok(v1::GetNodeResponse { node, tables, next_hops: Self::next_hops(&state) })
     }
@@ -96,21 +96,21 @@ impl Antrea {
     /// Gate, round, objects.
     pub fn state(&self) -> v1::GetStateResponse {
         let state = self.state.lock();
-        let (desired, store) = (state.room.desired(), state.room.store());
+        let (desired, store) = (state.node_state.desired(), state.node_state.store());
         let mut kinds: BTreeMap<Kind, v1::KindState> = BTreeMap::new();
         for (key, _) in desired.all() {
             let kind = kinds
                 .entry(key.kind)
                 .or_insert_with(|| v1::KindState { kind: key.kind.told().into(), ..v1::KindState::default() });
             kind.objects += 1;
-            kind.degraded += u64::from(state.room.degraded().contains_key(key));
+            kind.degraded += u64::from(state.node_state.degraded().contains_key(key));
             let own = |flow: &&vswitch_antrea::Contribution| store.owner_count(&flow.id) <= 1;
             kind.flows += store.part(key).map_or(0, |part| part.flows().iter().filter(own).count() as u64);
         }
         let (flows, groups, buckets) = store.sizes();
         let names = self.names.state();
         v1::GetStateResponse {
-            initialized: state.room.node().is_some(),
+            initialized: state.node_state.node().is_some(),
             gate_open: state.gate_open,
             round: state.round,
             committed_unix_ms: state.committed_unix_ms,
@@ -121,8 +121,12 @@ impl Antrea {
             groups: groups as u64,
             buckets: buckets as u64,
             clauses: store.clauses() as u64,
-            memory: state.room.memory() as u64 + names.memory,
-            gate_held_by: if state.gate_open { Vec::new() } else { super::gate::holders(&state.room, &state.synced) },
+            memory: state.node_state.memory() as u64 + names.memory,
+            gate_held_by: if state.gate_open {
+                Vec::new()
+            } else {
+                super::gate::holders(&state.node_state, &state.synced)
+            },
             names: Some(names),
         }
     }
@@ -133,12 +137,19 @@ impl Antrea {
     /// When there is no Node.
     pub fn show<R>(&self, wanted: Wanted, show: impl FnOnce(&Shown<'_>) -> R) -> Result<R, AntreaError> {
         let state = self.state.lock();
-        let (_, node) = state.room.node().ok_or(AntreaError::NotInitialised)?;
+        let (_, node) = state.node_state.node().ok_or(AntreaError::NotInitialised)?;
         let names = self.switch.names(&node.bridge)?;
         let up = self.switch.ports(&node.bridge)?.into_iter().filter(|port| port.link_up).map(|port| port.config.name);
         let counted = Counted::read(&*self.switch, &node.bridge, wanted, &state.moved)?;
         let ports = names.ports.into_iter().collect();
-        Ok(show(&Shown { room: &state.room, node, counted, link_up: up.collect(), ports, igmp: &state.igmp }))
+        Ok(show(&Shown {
+            node_state: &state.node_state,
+            node,
+            counted,
+            link_up: up.collect(),
+            ports,
+            igmp: &state.igmp,
+        }))
     }
 
     /// Flows of an object (with `rule`: only those whose purpose or conjunction is of that rule), and names to tell them with.
@@ -147,13 +158,13 @@ impl Antrea {
     /// When there is no Node, or no such object.
     pub fn flows_of(&self, key: &Key, rule: &str) -> Result<(Vec<OwnedFlow>, NameMap), AntreaError> {
         let state = self.state.lock();
-        let (_, node) = state.room.node().ok_or(AntreaError::NotInitialised)?;
-        let part = state.room.store().part(key);
-        if part.is_none() && state.room.desired().get(key).is_none() {
+        let (_, node) = state.node_state.node().ok_or(AntreaError::NotInitialised)?;
+        let part = state.node_state.store().part(key);
+        if part.is_none() && state.node_state.desired().get(key).is_none() {
             let hint = "`vsctl antrea status` says what there is".to_owned();
             return Err(vswitch_control::SwitchError::NotFound { what: "object", name: key.to_string(), hint }.into());
         }
-        let number = if rule.is_empty() { None } else { state.room.ids().rule_by_name(&key.name, rule) };
+        let number = if rule.is_empty() { None } else { state.node_state.ids().rule_by_name(&key.name, rule) };
         let all = self.switch.flows(&node.bridge, &FlowFilter::default())?;
         let mut there: HashMap<FlowId, FlowInfo> = all.into_iter().map(|info| (FlowId::of(&info.flow), info)).collect();
         let mut flows = Vec::new();
@@ -164,7 +175,7 @@ impl Antrea {
             let Some(info) = there.remove(&flow.id) else { continue };
             let table = Table::by_number(info.flow.table).map_or("", Table::name);
             // The object is one of them itself.
-            let owners = state.room.store().first_owners(&flow.id, SHARED_WITH_MAX + 1);
+            let owners = state.node_state.store().first_owners(&flow.id, SHARED_WITH_MAX + 1);
             let others = owners.into_iter().filter(|other| *other != key).take(SHARED_WITH_MAX).cloned();
             flows.push(OwnedFlow { info, table, purpose: flow.purpose, shared_with: others.collect() });
         }
@@ -178,10 +189,10 @@ impl Antrea {
     pub fn find(&self, flow: &v1::find_objects_request::Flow) -> Result<v1::FindObjectsResponse, AntreaError> {
         use v1::find_objects_request::Flow;
         let state = self.state.lock();
-        let (_, node) = state.room.node().ok_or(AntreaError::NotInitialised)?;
+        let (_, node) = state.node_state.node().ok_or(AntreaError::NotInitialised)?;
         let mut found = v1::FindObjectsResponse::default();
         let rule_ref = |number: u32| {
-            let key = state.room.ids().rule_of(number)?;
+            let key = state.node_state.ids().rule_of(number)?;
             Some(v1::RuleRef { policy: key.policy.to_string(), rule: key.rule.to_string(), number })
         };
         match flow {
@@ -191,16 +202,16 @@ impl Antrea {
                     .map_err(|error| AntreaError::Request { field: "line", reason: error.to_string() })?;
                 let Update::AddFlow(flow) = parsed.value else { return Ok(found) };
                 let id = FlowId::of(&flow);
-                let owners = state.room.store().owners(&id);
+                let owners = state.node_state.store().owners(&id);
                 found.objects = owners.iter().map(|key| key.told()).collect();
-                let merged = state.room.store().flow(&id).unwrap_or_else(|| Arc::new(flow));
+                let merged = state.node_state.store().flow(&id).unwrap_or_else(|| Arc::new(flow));
                 let is_its =
                     |rule: &v1::RuleRef| owners.binary_search(&&Key::new(Kind::NetworkPolicy, &rule.policy)).is_ok();
                 let rules = vswitch_antrea::rules_of(&merged).into_iter().filter_map(rule_ref);
                 found.rules = rules.filter(is_its).collect();
             }
             Flow::Cookie(cookie) => {
-                let owner = Category::serial(*cookie).and_then(|serial| state.room.ids().object_of(serial));
+                let owner = Category::serial(*cookie).and_then(|serial| state.node_state.ids().object_of(serial));
                 found.objects = owner.map(Key::told).into_iter().collect();
             }
             Flow::RuleNumber(number) => {
@@ -231,7 +242,7 @@ impl Antrea {
             self.switch.meters(&bridge, None)?.into_iter().map(|info| (info.meter.id, info.meter)).collect();
         let mut ours: BTreeSet<u64> = BTreeSet::new();
         let mut wanted: HashSet<FlowId> = HashSet::new();
-        for update in state.room.store().everything() {
+        for update in state.node_state.store().everything() {
             match update {
                 Update::AddFlow(flow) => {
                     ours.insert(flow.cookie);

@@ -1,7 +1,7 @@
 //! Traceflows: their flows in the bridge, and the packets that they tell of.
 //!
 //! **Design**: what is told of all that run comes to one subscriber of the bridge, whose task deals it out by tags to queues of their own, and
-//! never waits: what does not fit is lost, and only the first one matters. Nobody holds the room's lock while he waits for a packet.
+//! never waits: what does not fit is lost, and only the first one matters. Nobody holds the node state's lock while he waits for a packet.
 //! A [`Running`] that is dropped, for whatever reason, takes its flows away; and they have its time as their hard timeout.
 //!
 //! **Limits**: as many as there are tags ([`vswitch_antrea::traceflow::TAG_MAX`]); [`QUEUED`] packets each.
@@ -164,20 +164,21 @@ impl Antrea {
             return Err(AntreaError::Precondition(reason.to_owned()).into());
         }
         let ports = self.ports(&bridge)?;
-        state.room.set_ports(ports);
+        state.node_state.set_ports(ports);
         let dice = RandomState::new().hash_one(&asked.name);
         #[allow(clippy::cast_possible_truncation)] // any number does
-        let (plan, traceflow) = state.room.plan_traceflow(asked, dice as u32).map_err(|refused| match refused {
-            TraceflowRefused::Wrong(problems) => TraceflowError::Wrong(problems),
-            TraceflowRefused::Exists(what) => TraceflowError::Exists(what),
-            TraceflowRefused::Exhausted => TraceflowError::Exhausted,
-        })?;
+        let (plan, traceflow) =
+            state.node_state.plan_traceflow(asked, dice as u32).map_err(|refused| match refused {
+                TraceflowRefused::Wrong(problems) => TraceflowError::Wrong(problems),
+                TraceflowRefused::Exists(what) => TraceflowError::Exists(what),
+                TraceflowRefused::Exhausted => TraceflowError::Exhausted,
+            })?;
         // Before its flows: nothing of it is missed.
         let runtime = Handle::current();
         let dealer = match self.dealer(&bridge, &runtime) {
             Ok(dealer) => dealer,
             Err(error) => {
-                state.room.revert(plan);
+                state.node_state.revert(plan);
                 return Err(error.into());
             }
         };
@@ -218,7 +219,7 @@ impl Antrea {
     /// Takes the flows of one away. That they cannot be taken away is logged: they have timeouts.
     fn end_traceflow(&self, traceflow: &Arc<Traceflow>) {
         let mut state = self.state.lock();
-        let Some(plan) = state.room.plan_end_of_traceflow(traceflow) else { return };
+        let Some(plan) = state.node_state.plan_end_of_traceflow(traceflow) else { return };
         let bridge = state.bridge();
         let written = if state.gate_open && !plan.updates.is_empty() {
             bridge.and_then(|bridge| Ok(self.switch.write_pipeline(&bridge, &plan.updates).map(|_| ())?))
@@ -229,13 +230,13 @@ impl Antrea {
             tracing::warn!(traceflow = traceflow.message.name, %error, "flows of a Traceflow stay until they time out");
         }
         // Over in any case.
-        state.room.settle(plan);
+        state.node_state.settle(plan);
     }
 
     /// What a packet tells of one that runs; None: it is over. Blocks.
     pub fn tell_traceflow(&self, traceflow: &Arc<Traceflow>, packet: &PacketIn) -> Option<Told> {
         let seen = Seen { table: packet.table, metadata: &packet.metadata, packet: &packet.packet };
-        self.state.lock().room.tell_traceflow(traceflow, &seen)
+        self.state.lock().node_state.tell_traceflow(traceflow, &seen)
     }
 
     /// Those that run, in order of their tags.
@@ -245,6 +246,6 @@ impl Antrea {
     pub fn traceflows(&self) -> Result<Vec<v1::Traceflow>, AntreaError> {
         let state = self.state.lock();
         state.bridge()?;
-        Ok(state.room.traceflows().map(|traceflow| traceflow.message.clone()).collect())
+        Ok(state.node_state.traceflows().map(|traceflow| traceflow.message.clone()).collect())
     }
 }

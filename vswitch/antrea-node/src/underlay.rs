@@ -1,9 +1,9 @@
-//! The bridge behind the uplink: what is known of it, and what is written there for the room's objects.
+//! The bridge behind the uplink: what is known of it, and what is written there for the node state's objects.
 //!
 //! The bridge is somebody else's, and a transaction of its own: it follows the Pods' bridge. What goes is not led there any more before it goes, and what comes is led there when it is there. What the bridge refuses is
 //! logged, and tried again by [`Antrea::maintain_wire`], which looks once a second: it asks next hops, too, and notices ports and VTEPs that have become others.
 //!
-//! **Locks**: all of it is under the room's; announcements leave when it is free.
+//! **Locks**: all of it is under the node state's; announcements leave when it is free.
 
 use super::{Antrea, AntreaError, State};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -148,14 +148,14 @@ impl Antrea {
         Some((place, under))
     }
 
-    /// Has the room know the wire of a Node that is to be; returns what it knew.
+    /// Has the node state know the wire of a Node that is to be; returns what it knew.
     ///
     /// # Errors
     /// When the bridge behind the uplink is not as it must be; then nothing has changed.
     pub(super) fn know_wire(&self, state: &mut State, config: &v1::NodeConfig) -> Result<Wire, AntreaError> {
         let (wire, place) = self.look(config).map_err(AntreaError::Node)?;
-        let before = state.room.wire().clone();
-        state.room.set_wire(wire);
+        let before = state.node_state.wire().clone();
+        state.node_state.set_wire(wire);
         if state.under.place != place {
             self.leave_wire(state);
             state.under.place = place;
@@ -184,7 +184,7 @@ impl Antrea {
 
     /// Lets the bridge behind the uplink follow what objects need. Looks at what has changed alone, if all the rest is there.
     pub(super) fn follow_wire(&self, state: &mut State, when: When) {
-        let (wire, open, written) = (state.room.store().on_wire(), state.gate_open, &mut state.under);
+        let (wire, open, written) = (state.node_state.store().on_wire(), state.gate_open, &mut state.under);
         let version = (wire.version(), open);
         if written.version == Some(version) {
             return;
@@ -222,7 +222,7 @@ impl Antrea {
             self.tell_addresses(&place, written, vteps, announced)
         };
         written.version = told.then_some(version);
-        state.room.settle_wire();
+        state.node_state.settle_wire();
     }
 
     /// Where tunnels end, and what the link is to be told of. False: it is to be tried again.
@@ -251,11 +251,11 @@ impl Antrea {
         addresses.retain(|own| wanted.contains(&own.address) || !ours.contains(&own.address));
         let missing = wanted.iter().filter(|address| !addresses.iter().any(|own| own.address == **address));
         let missing: Vec<Cidr> = missing.map(|address| host(*address)).collect();
-        let room = VTEP_ADDRESSES_MAX.saturating_sub(addresses.len());
-        if missing.len() > room {
-            tracing::error!(port = place.vtep, left_out = missing.len() - room, "the VTEP has too many addresses");
+        let left = VTEP_ADDRESSES_MAX.saturating_sub(addresses.len());
+        if missing.len() > left {
+            tracing::error!(port = place.vtep, left_out = missing.len() - left, "the VTEP has too many addresses");
         }
-        addresses.extend(missing.iter().take(room));
+        addresses.extend(missing.iter().take(left));
         if addresses == vtep.config.addresses {
             return true;
         }
@@ -265,7 +265,7 @@ impl Antrea {
             return false;
         }
         ours.retain(|address| wanted.contains(address));
-        ours.extend(missing.iter().take(room).map(|own| own.address));
+        ours.extend(missing.iter().take(left).map(|own| own.address));
         true
     }
 
@@ -273,7 +273,7 @@ impl Antrea {
     pub(super) fn maintain_wire(&self) -> (Vec<(String, PacketOut)>, Duration) {
         let mut state = self.state.lock();
         let state = &mut *state;
-        let Some((config, node)) = state.room.node().cloned() else { return (Vec::new(), PERIOD) };
+        let Some((config, node)) = state.node_state.node().cloned() else { return (Vec::new(), PERIOD) };
         if node.uplink.as_ref().is_none_or(|uplink| uplink.underlay_bridge.is_empty()) {
             return (Vec::new(), PERIOD);
         }
@@ -291,7 +291,7 @@ impl Antrea {
             self.leave_wire(state);
             state.under.place = place;
         }
-        if wire != *state.room.wire() {
+        if wire != *state.node_state.wire() {
             self.rewire(state, wire, &node.bridge);
         }
         if let Some(place) = state.under.place.clone()
@@ -302,24 +302,24 @@ impl Antrea {
         }
         self.follow_wire(state, When::Come);
         let asked = node.uplink.iter().flat_map(|uplink| &uplink.next_hops).filter(|(_, mac)| mac.is_none());
-        let waits = asked.into_iter().any(|(address, _)| !state.room.wire().hops.contains_key(address));
+        let waits = asked.into_iter().any(|(address, _)| !state.node_state.wire().hops.contains_key(address));
         (due(&mut state.under), if waits { SOON } else { PERIOD })
     }
 
     /// The wire is another one: what looks at it is compiled anew.
     fn rewire(&self, state: &mut State, wire: Wire, bridge: &str) {
-        let before = state.room.wire().clone();
+        let before = state.node_state.wire().clone();
         for (address, mac) in wire.hops.iter().filter(|(address, mac)| before.hops.get(address) != Some(mac)) {
             tracing::info!(%address, %mac, "a next hop of the uplink has answered");
         }
         for address in before.hops.keys().filter(|address| !wire.hops.contains_key(address)) {
             tracing::warn!(%address, "a next hop of the uplink does not answer any more");
         }
-        let plan = match state.room.plan_wire(wire) {
+        let plan = match state.node_state.plan_wire(wire) {
             Ok(plan) => plan,
             Err(refused) => {
                 tracing::error!(?refused, "objects cannot have their way to the wire; report it");
-                state.room.set_wire(before);
+                state.node_state.set_wire(before);
                 return;
             }
         };
@@ -328,21 +328,21 @@ impl Antrea {
             && let Err(error) = self.switch.write_pipeline(bridge, &plan.updates)
         {
             tracing::error!(%error, "the pipeline refused the way to the wire; report it");
-            state.room.revert(plan);
-            state.room.set_wire(before);
+            state.node_state.revert(plan);
+            state.node_state.set_wire(before);
             return;
         }
-        let turned = state.room.turned(&plan);
-        state.room.settle(plan);
+        let turned = state.node_state.turned(&plan);
+        state.node_state.settle(plan);
         self.tell_objects(state, &turned);
     }
 
     /// Next hops as they are known.
     pub(super) fn next_hops(state: &State) -> Vec<v1::NextHop> {
-        let Some((config, _)) = state.room.node() else { return Vec::new() };
+        let Some((config, _)) = state.node_state.node() else { return Vec::new() };
         let hops = config.uplink.iter().flat_map(|uplink| &uplink.next_hops);
         let known = |hop: &v1::NextHop| {
-            let found = hop.address.parse().ok().and_then(|address| state.room.wire().hops.get(&address));
+            let found = hop.address.parse().ok().and_then(|address| state.node_state.wire().hops.get(&address));
             let found = found.map(|mac| vswitch_proto::v1::MacAddress { octets: mac.0.to_vec() });
             v1::NextHop { address: hop.address.clone(), mac: hop.mac.clone().or(found) }
         };

@@ -1,6 +1,6 @@
 //! What an agent of Antrea's kind says (`proto/antrea/v1`), compiled to the tables, flows, groups and meters of Antrea's pipeline.
 //!
-//! **Where in the walk**: nowhere near packets. `vswitch-antrea-node` owns a [`Room`], hands it what agents write, and writes what it plans
+//! **Where in the walk**: nowhere near packets. `vswitch-antrea-node` owns a [`NodeState`], hands it what agents write, and writes what it plans
 //! as one transaction of the bridge.
 //!
 //! **Design**: `docs/architecture/antrea-compiler.md`. An agent's objects are read (messages to
@@ -32,10 +32,10 @@ pub mod limits;
 mod macs;
 pub mod membership;
 mod node;
+mod node_state;
 pub mod object;
 mod part;
 mod problem;
-mod room;
 mod store;
 mod tables;
 pub mod tell;
@@ -54,11 +54,11 @@ pub use flush::Flush;
 pub use ids::{Effect, GroupKey, Ids, Priorities, Rank, RuleKey};
 pub use key::{Key, Kind, Need, Reference};
 pub use node::{Gateway, NameLimits, Node, PacketCategory, Zones};
+pub use node_state::{Kept, KeptError, NodeState, Plan, Snapshot, TraceflowRefused, Write};
 pub use object::Object;
 pub use object::policy::{Names, Pattern};
 pub use part::{Part, is_of_rule, rules_of};
 pub use problem::{Code, Problem, Problems};
-pub use room::{Kept, KeptError, Plan, Room, Snapshot, TraceflowRefused, Write};
 pub use store::{OnWire, Store};
 pub use tables::Table;
 pub use traceflow::Traceflow;

@@ -146,7 +146,7 @@ impl Part {
         }
     }
 
-    /// Room for so many flows more.
+    /// NodeState for so many flows more.
     pub(crate) fn reserve(&mut self, flows: usize) {
         let Self { flows: there, index, hasher, .. } = self;
         there.reserve(flows);

@@ -1,6 +1,6 @@
 //! For tests: the document's Node, rooms with objects, and what they write as lines.
 
-use crate::{Facts, Ports, Room, Write};
+use crate::{Facts, NodeState, Ports, Write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use vswitch_flow::spec::Update;
@@ -136,52 +136,52 @@ pub(crate) fn cluster() -> Vec<v1::object::Object> {
     pods.into_iter().chain([Object::PeerNode(peer())]).chain(egresses).chain(controls).collect()
 }
 
-/// A room with this Node, and these objects, all of which must be good (DEGRADED is good).
-pub(crate) fn room(node: &v1::NodeConfig, objects: Vec<v1::object::Object>) -> Room {
-    let mut room = Room::default();
-    room.set_ports(PORTS.map(|(name, number)| (name.to_owned(), number)).into_iter().collect::<Ports>());
-    let plan = room.plan_node(node).unwrap_or_else(|problems| panic!("the Node is refused: {problems:?}"));
-    room.settle(plan);
-    apply(&mut room, objects);
-    room
+/// A node state with this Node, and these objects, all of which must be good (DEGRADED is good).
+pub(crate) fn node_state(node: &v1::NodeConfig, objects: Vec<v1::object::Object>) -> NodeState {
+    let mut node_state = NodeState::default();
+    node_state.set_ports(PORTS.map(|(name, number)| (name.to_owned(), number)).into_iter().collect::<Ports>());
+    let plan = node_state.plan_node(node).unwrap_or_else(|problems| panic!("the Node is refused: {problems:?}"));
+    node_state.settle(plan);
+    apply(&mut node_state, objects);
+    node_state
 }
 
 /// Applies objects, all of which must be good; returns what changes.
-pub(crate) fn apply(room: &mut Room, objects: Vec<v1::object::Object>) -> Vec<Update> {
-    let plan = room.plan(Write { objects, ..Write::default() });
+pub(crate) fn apply(node_state: &mut NodeState, objects: Vec<v1::object::Object>) -> Vec<Update> {
+    let plan = node_state.plan(Write { objects, ..Write::default() });
     assert!(plan.result.applied, "{:#?}", plan.result.statuses);
     let updates = plan.updates.clone();
-    room.settle(plan);
+    node_state.settle(plan);
     updates
 }
 
 /// What is told of one object that is written alone, and refused.
-pub(crate) fn refused(room: &mut Room, object: v1::object::Object) -> Vec<v1::Problem> {
-    let plan = room.plan(Write { objects: vec![object], ..Write::default() });
+pub(crate) fn refused(node_state: &mut NodeState, object: v1::object::Object) -> Vec<v1::Problem> {
+    let plan = node_state.plan(Write { objects: vec![object], ..Write::default() });
     let problems = plan.result.statuses.iter().flat_map(|status| status.problems.clone()).collect();
     assert!(!plan.result.applied, "it was not refused");
-    room.revert(plan);
+    node_state.revert(plan);
     problems
 }
 
 /// What is told of one object that is written alone, and taken: what of it has no effect.
-pub(crate) fn degraded(room: &mut Room, object: v1::object::Object) -> Vec<v1::Problem> {
+pub(crate) fn degraded(node_state: &mut NodeState, object: v1::object::Object) -> Vec<v1::Problem> {
     let key = crate::Object::key_of(&object).told();
-    let plan = room.plan(Write { objects: vec![object], ..Write::default() });
+    let plan = node_state.plan(Write { objects: vec![object], ..Write::default() });
     let mut statuses = plan.result.statuses.iter().filter(|status| status.object.as_ref() == Some(&key));
     let status = statuses.next().cloned().unwrap_or_default();
     assert!(plan.result.applied, "{:?}", plan.result.statuses);
     assert_eq!(status.outcome(), v1::ObjectOutcome::Degraded, "{status:?}");
-    room.revert(plan);
+    node_state.revert(plan);
     status.problems
 }
 
 /// What is warned of one object that is written alone, and is right.
-pub(crate) fn warned(room: &mut Room, object: v1::object::Object) -> Vec<String> {
-    let plan = room.plan(Write { objects: vec![object], ..Write::default() });
+pub(crate) fn warned(node_state: &mut NodeState, object: v1::object::Object) -> Vec<String> {
+    let plan = node_state.plan(Write { objects: vec![object], ..Write::default() });
     assert!(plan.result.applied, "{:?}", plan.result.statuses);
     let warnings = plan.result.statuses.iter().flat_map(|status| status.warnings.clone()).collect();
-    room.revert(plan);
+    node_state.revert(plan);
     warnings
 }
 
@@ -200,11 +200,11 @@ pub(crate) fn normal(facts: &Facts<'_>, text: &str) -> String {
     line(facts, &parsed.value)
 }
 
-/// All flows of a room by table, sorted.
-pub(crate) fn dump(room: &Room) -> BTreeMap<String, BTreeSet<String>> {
-    let facts = room.facts().unwrap_or_else(|| panic!("there is no Node"));
+/// All flows of a node state by table, sorted.
+pub(crate) fn dump(node_state: &NodeState) -> BTreeMap<String, BTreeSet<String>> {
+    let facts = node_state.facts().unwrap_or_else(|| panic!("there is no Node"));
     let mut tables: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for update in room.store().everything() {
+    for update in node_state.store().everything() {
         if let Update::AddFlow(flow) = &update {
             let table =
                 crate::Table::by_number(flow.table).map_or_else(|| flow.table.to_string(), |t| t.name().to_owned());
@@ -215,24 +215,28 @@ pub(crate) fn dump(room: &Room) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 /// Flows of some tables.
-pub(crate) fn dump_of(room: &Room, tables: &[&str]) -> BTreeSet<String> {
-    dump(room).into_iter().filter(|(table, _)| tables.contains(&table.as_str())).flat_map(|(_, lines)| lines).collect()
+pub(crate) fn dump_of(node_state: &NodeState, tables: &[&str]) -> BTreeSet<String> {
+    dump(node_state)
+        .into_iter()
+        .filter(|(table, _)| tables.contains(&table.as_str()))
+        .flat_map(|(_, lines)| lines)
+        .collect()
 }
 
 /// Lines of the document's flows of a table, as dumps have them.
-pub(crate) fn document(room: &Room, table: &str) -> BTreeSet<String> {
+pub(crate) fn document(node_state: &NodeState, table: &str) -> BTreeSet<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../flow/tests/data/antrea-flows.txt");
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let facts = room.facts().unwrap_or_else(|| panic!("there is no Node"));
+    let facts = node_state.facts().unwrap_or_else(|| panic!("there is no Node"));
     let of_table = text.lines().filter(|line| line.starts_with(&format!("table={table},")));
     of_table.map(|line| normal(&facts, line)).collect()
 }
 
-/// Asserts that a room writes this flow, as a line of `add-flow`.
-pub(crate) fn assert_has(room: &Room, text: &str) {
-    let facts = room.facts().unwrap_or_else(|| panic!("there is no Node"));
+/// Asserts that a node state writes this flow, as a line of `add-flow`.
+pub(crate) fn assert_has(node_state: &NodeState, text: &str) {
+    let facts = node_state.facts().unwrap_or_else(|| panic!("there is no Node"));
     let wanted = normal(&facts, text);
-    let dump = dump(room);
+    let dump = dump(node_state);
     let table = text.trim_start_matches("table=").split([',', ' ']).next().unwrap_or_default();
     let there = dump.get(table).cloned().unwrap_or_default();
     assert!(

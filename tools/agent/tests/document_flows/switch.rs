@@ -4,7 +4,7 @@ use crate::common::{NODE, cluster, lines as problems};
 use crate::compare::{GROUPS, Lines};
 use vswitch_agent::agent::Agent;
 use vswitch_agent::drive::Options;
-use vswitch_antrea::{Facts, Family, GroupKey, Ports, Room, RuleKey, Table, Write};
+use vswitch_antrea::{Facts, Family, GroupKey, NodeState, Ports, RuleKey, Table, Write};
 use vswitch_flow::spec::{FlowSpec, GroupSpec, Update};
 use vswitch_flow::text::{FlowCommand, Style, format_flow, format_group, parse_flow, parse_group};
 
@@ -62,17 +62,17 @@ pub(crate) enum Order {
 }
 
 /// The cluster's YAML as the agent of its Node tells it.
-pub(crate) fn of_the_documents_cluster(order: Order) -> Room {
+pub(crate) fn of_the_documents_cluster(order: Order) -> NodeState {
     let mut agent = Agent::new(&cluster(), &[], NODE, Options { is_strict: true, opens_anyway: false });
     assert!(agent.scan() | agent.scan(), "the second reads what is younger than two seconds");
     assert_eq!(problems(agent.problems()), [""; 0]);
     let projection = agent.projection();
     assert!(projection.failed.is_empty(), "{:?}", projection.failed);
     let (node, _) = projection.node.as_ref().expect("the Node is among the cluster's");
-    let mut room = Room::default();
-    room.set_ports(PORTS.map(|(name, number)| (name.to_owned(), number)).into_iter().collect::<Ports>());
-    let plan = room.plan_node(node).expect("a good Node");
-    room.settle(plan);
+    let mut node_state = NodeState::default();
+    node_state.set_ports(PORTS.map(|(name, number)| (name.to_owned(), number)).into_iter().collect::<Ports>());
+    let plan = node_state.plan_node(node).expect("a good Node");
+    node_state.settle(plan);
     let mut objects: Vec<_> = projection.objects.iter().collect();
     if matches!(order, Order::Backwards) {
         objects.reverse();
@@ -81,16 +81,16 @@ pub(crate) fn of_the_documents_cluster(order: Order) -> Room {
     let batch = if matches!(order, Order::Backwards) { 1 } else { objects.len() };
     for objects in objects.chunks(batch) {
         let objects = objects.iter().filter_map(|(_, projected)| projected.object.object.clone()).collect();
-        let plan = room.plan(Write { objects, ..Write::default() });
+        let plan = node_state.plan(Write { objects, ..Write::default() });
         assert!(plan.result.applied, "{:#?}", plan.result.statuses);
-        room.settle(plan);
+        node_state.settle(plan);
     }
-    assert!(room.degraded().is_empty(), "{:#?}", room.degraded());
-    room
+    assert!(node_state.degraded().is_empty(), "{:#?}", node_state.degraded());
+    node_state
 }
 
-fn facts(room: &Room) -> Facts<'_> {
-    room.facts().expect("a Node")
+fn facts(node_state: &NodeState) -> Facts<'_> {
+    node_state.facts().expect("a Node")
 }
 
 /// A flow without its cookie, and its table.
@@ -109,8 +109,8 @@ fn of_group(facts: &Facts<'_>, group: &GroupSpec) -> (String, String) {
 }
 
 /// A line of a flow or a group as dumps have it, and its table.
-pub(crate) fn normal(room: &Room, text: &str) -> (String, String) {
-    let facts = facts(room);
+pub(crate) fn normal(node_state: &NodeState, text: &str) -> (String, String) {
+    let facts = facts(node_state);
     if text.starts_with("group_id=") {
         let parsed = parse_group(text, &facts).unwrap_or_else(|error| panic!("{text}: {error}"));
         return of_group(&facts, &parsed.value.spec);
@@ -121,11 +121,11 @@ pub(crate) fn normal(room: &Room, text: &str) -> (String, String) {
 }
 
 /// All that the switch has, with the document's numbers of rules, groups and VLANs (difference 11).
-pub(crate) fn lines(room: &Room) -> Lines {
-    let facts = facts(room);
-    let (rules, groups) = (with_strangers(rules(room)), with_strangers(groups(room)));
+pub(crate) fn lines(node_state: &NodeState) -> Lines {
+    let facts = facts(node_state);
+    let (rules, groups) = (with_strangers(rules(node_state)), with_strangers(groups(node_state)));
     let mut lines = Lines::default();
-    for update in room.store().everything() {
+    for update in node_state.store().everything() {
         let (table, line) = match &update {
             Update::AddFlow(flow) => of_flow(&facts, flow),
             Update::AddGroup(group) => of_group(&facts, group),
@@ -142,16 +142,16 @@ pub(crate) fn lines(room: &Room) -> Lines {
 }
 
 /// Our numbers of the rules.
-pub(crate) fn numbers(room: &Room) -> Vec<Option<u32>> {
-    RULES.iter().map(|(policy, rule, _)| room.ids().rule_by_name(policy, rule)).collect()
+pub(crate) fn numbers(node_state: &NodeState) -> Vec<Option<u32>> {
+    RULES.iter().map(|(policy, rule, _)| node_state.ids().rule_by_name(policy, rule)).collect()
 }
 
 /// Texts that name our numbers of rules, and those that name the document's.
-fn rules(room: &Room) -> Vec<(String, String)> {
+fn rules(node_state: &NodeState) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     for (policy, rule, theirs) in RULES {
         let key = RuleKey { policy: policy.into(), rule: rule.into() };
-        let ours = room.ids().rule(&key).unwrap_or_else(|| panic!("{key:?} has no number"));
+        let ours = node_state.ids().rule(&key).unwrap_or_else(|| panic!("{key:?} has no number"));
         let texts = |number: u32| {
             let egress = u64::from(number) << 32;
             let in_register = [3, 5, 6].map(|register| format!("set_field:{number:#x}->reg{register}"));
@@ -168,7 +168,7 @@ fn rules(room: &Room) -> Vec<(String, String)> {
             in_register.into_iter().chain(others)
         };
         pairs.extend(texts(ours).zip(texts(theirs)));
-        if let Some(vlan) = room.ids().vlan(&key) {
+        if let Some(vlan) = node_state.ids().vlan(&key) {
             let text = |vlan: u64| format!("set_field:{:#x}/0xfff0000000000000000->ct_label", u128::from(vlan) << 64);
             pairs.push((text(vlan.into()), text(VLAN)));
         }
@@ -177,11 +177,11 @@ fn rules(room: &Room) -> Vec<(String, String)> {
 }
 
 /// The same of groups.
-fn groups(room: &Room) -> Vec<(String, String)> {
+fn groups(node_state: &NodeState) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     for (theirs, service, local) in SERVICES {
         let key = GroupKey::Service { service: service.into(), port: "".into(), family: Family::V4, local };
-        let ours = room.ids().group(&key).unwrap_or_else(|| panic!("{key:?} has no id"));
+        let ours = node_state.ids().group(&key).unwrap_or_else(|| panic!("{key:?} has no id"));
         let texts = |id: u32| {
             let cookie = 0x1_0300_0000_0000 + u64::from(id);
             let in_flows = [format!("set_field:{id:#x}->reg7,"), format!("cookie={cookie:#x},")];

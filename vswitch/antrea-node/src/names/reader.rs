@@ -50,7 +50,7 @@ struct Reader {
     assembly: dns::Assembly<Vec<u8>>,
     writing: Option<JoinHandle<Option<(u64, bool)>>>,
     resuming: Option<JoinHandle<(usize, Result<usize, SwitchError>)>>,
-    /// What those who watch are to be told; by a thread that may wait for the room.
+    /// What those who watch are to be told; by a thread that may wait for the node state.
     learned: Vec<Learned>,
     telling: Option<JoinHandle<()>>,
     /// No round is written before.
@@ -198,10 +198,10 @@ impl Reader {
         if answers.is_empty() {
             return;
         }
-        let room = LEARNED_MAX.saturating_sub(self.learned.len());
-        self.antrea.events.lose(EventKind::FqdnLearned, answers.len().saturating_sub(room) as u64);
+        let node_state = LEARNED_MAX.saturating_sub(self.learned.len());
+        self.antrea.events.lose(EventKind::FqdnLearned, answers.len().saturating_sub(node_state) as u64);
         let asker = Packet::read(packet).map(|packet| packet.tuple.destination);
-        let learned = answers.into_iter().take(room).map(|(answer, ttl)| Learned { answer, ttl, asker });
+        let learned = answers.into_iter().take(node_state).map(|(answer, ttl)| Learned { answer, ttl, asker });
         self.learned.extend(learned);
     }
 

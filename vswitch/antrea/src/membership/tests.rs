@@ -3,8 +3,8 @@
 use super::*;
 use crate::igmp::{Sender, query, report};
 use crate::object::policy::igmp::Judge;
-use crate::testing::{apply, document_node, ip, peer, pod, room};
-use crate::{Mac, Room, Write};
+use crate::testing::{apply, document_node, ip, node_state, peer, pod};
+use crate::{Mac, NodeState, Write};
 use proptest::prelude::*;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
@@ -18,26 +18,26 @@ fn multicast_node() -> v1::NodeConfig {
     node
 }
 
-fn a_room() -> Room {
+fn a_node_state() -> NodeState {
     let pods = ["web", "db"].map(|name| Object::Pod(pod(name)));
-    room(&multicast_node(), pods.into_iter().chain([Object::PeerNode(peer())]).collect())
+    node_state(&multicast_node(), pods.into_iter().chain([Object::PeerNode(peer())]).collect())
 }
 
-fn life(room: &Room, name: &str) -> PodLife {
-    let facts = room.facts().unwrap_or_else(|| panic!("no Node"));
+fn life(node_state: &NodeState, name: &str) -> PodLife {
+    let facts = node_state.facts().unwrap_or_else(|| panic!("no Node"));
     PodLife::of(&facts, &Key::new(Kind::Pod, &format!("default/{name}"))).unwrap_or_else(|| panic!("no Pod {name}"))
 }
 
 /// What became of a frame.
 fn say(
-    room: &Room,
+    node_state: &NodeState,
     membership: &mut Membership,
     in_port: u32,
     from: Option<IpAddr>,
     frame: &[u8],
     now: u64,
 ) -> (bool, Counters) {
-    let facts = room.facts().unwrap_or_else(|| panic!("no Node"));
+    let facts = node_state.facts().unwrap_or_else(|| panic!("no Node"));
     let mut counters = Counters::default();
     let heard = Heard { in_port, tunnel_source: from, frame };
     let asks = hear(membership, (&facts, &Judge::new(facts)), heard, &mut counters, now);
@@ -50,9 +50,9 @@ fn of_web(groups: &[(Ipv4Addr, bool)]) -> Vec<u8> {
 
 #[test]
 fn who_is_silent_for_three_rounds_has_left() {
-    let room = a_room();
-    let facts = room.facts().unwrap_or_else(|| panic!("no Node"));
-    let (mut membership, web) = (Membership::default(), life(&room, "web"));
+    let node_state = a_node_state();
+    let facts = node_state.facts().unwrap_or_else(|| panic!("no Node"));
+    let (mut membership, web) = (Membership::default(), life(&node_state, "web"));
     assert_eq!(membership.join(GROUP, &web, 3, 1000), Ok(()));
     assert_eq!(membership.take_changed()[&GROUP].pods, [web.clone()].into());
     assert_eq!(membership.join(GROUP, &web, 3, 100_000), Ok(()));
@@ -69,9 +69,9 @@ fn who_is_silent_for_three_rounds_has_left() {
 
 #[test]
 fn who_says_that_it_left_is_asked_twice() {
-    let room = a_room();
-    let facts = room.facts().unwrap_or_else(|| panic!("no Node"));
-    let (mut membership, web) = (Membership::default(), life(&room, "web"));
+    let node_state = a_node_state();
+    let facts = node_state.facts().unwrap_or_else(|| panic!("no Node"));
+    let (mut membership, web) = (Membership::default(), life(&node_state, "web"));
     let asked = Due { last_members: vec![(GROUP, web.clone(), 2)] };
     assert_eq!(membership.join(GROUP, &web, 2, 0), Ok(()));
     membership.leave(GROUP, &web, 10);
@@ -89,31 +89,31 @@ fn who_says_that_it_left_is_asked_twice() {
     assert_eq!(membership.join(GROUP, &web, 2, 4500), Ok(()));
     assert_eq!(membership.pass(&facts, 9000), Due::default());
     assert_eq!(membership.len(), 1);
-    membership.leave(GROUP, &life(&room, "db"), 9000);
+    membership.leave(GROUP, &life(&node_state, "db"), 9000);
     membership.leave([239, 9, 9, 9].into(), &web, 9000);
     assert_eq!(membership.pass(&facts, 9000), Due::default(), "nobody left");
 }
 
 #[test]
 fn a_pod_that_comes_again_has_joined_nothing() {
-    let mut room = a_room();
-    let (mut membership, old) = (Membership::default(), life(&room, "web"));
+    let mut node_state = a_node_state();
+    let (mut membership, old) = (Membership::default(), life(&node_state, "web"));
     assert_eq!(membership.join(GROUP, &old, 3, 0), Ok(()));
-    let plan = room.plan(Write { remove: vec![Key::new(Kind::Pod, "default/web")], ..Write::default() });
-    room.settle(plan);
-    apply(&mut room, vec![Object::Pod(pod("web"))]);
-    assert_ne!(life(&room, "web"), old);
-    let facts = room.facts().unwrap_or_else(|| panic!("no Node"));
+    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::Pod, "default/web")], ..Write::default() });
+    node_state.settle(plan);
+    apply(&mut node_state, vec![Object::Pod(pod("web"))]);
+    assert_ne!(life(&node_state, "web"), old);
+    let facts = node_state.facts().unwrap_or_else(|| panic!("no Node"));
     membership.pass(&facts, 1);
     assert!(membership.is_empty());
 }
 
 #[test]
 fn only_pods_and_peers_are_heard() {
-    let room = a_room();
+    let node_state = a_node_state();
     let mut membership = Membership::default();
     let frame = of_web(&[(GROUP, true)]);
-    let (_, counters) = say(&room, &mut membership, 0x25, None, &frame, 0);
+    let (_, counters) = say(&node_state, &mut membership, 0x25, None, &frame, 0);
     assert_eq!((counters.heard, membership.len()), (1, 1));
     let strangers = [
         (0x26, None, "another Pod's address"),
@@ -123,26 +123,27 @@ fn only_pods_and_peers_are_heard() {
         (1, Some(ip("192.168.77.99")), "no peer"),
     ];
     for (port, from, what) in strangers {
-        let (_, counters) = say(&room, &mut membership, port, from, &of_web(&[([239, 2, 2, 2].into(), true)]), 0);
+        let (_, counters) = say(&node_state, &mut membership, port, from, &of_web(&[([239, 2, 2, 2].into(), true)]), 0);
         assert_eq!((counters.strangers, membership.len()), (1, 1), "{what}");
     }
     let from = Some(ip("192.168.77.103"));
-    let (asks, _) = say(&room, &mut membership, 1, from, &of_web(&[(GROUP, true), ([239, 2, 2, 2].into(), true)]), 0);
+    let (asks, _) =
+        say(&node_state, &mut membership, 1, from, &of_web(&[(GROUP, true), ([239, 2, 2, 2].into(), true)]), 0);
     assert!(!asks && membership.len() == 2);
     assert_eq!(membership.take_changed()[&GROUP].nodes, ["worker-1".into()].into());
-    say(&room, &mut membership, 1, from, &of_web(&[([239, 2, 2, 2].into(), false)]), 0);
+    say(&node_state, &mut membership, 1, from, &of_web(&[([239, 2, 2, 2].into(), false)]), 0);
     assert_eq!(membership.len(), 1, "a Node is believed at once");
     let question = query(Sender { mac: Mac([2; 6]), address: [10, 10, 1, 1].into() }, 3, None, 1000, 125);
-    assert!(say(&room, &mut membership, 1, from, &question, 0).0);
-    assert!(!say(&room, &mut membership, 0x25, None, &of_web(&[]), 0).0);
-    assert_eq!(say(&room, &mut membership, 0x25, None, &frame[..40], 0).1.unreadable, 1);
+    assert!(say(&node_state, &mut membership, 1, from, &question, 0).0);
+    assert!(!say(&node_state, &mut membership, 0x25, None, &of_web(&[]), 0).0);
+    assert_eq!(say(&node_state, &mut membership, 0x25, None, &frame[..40], 0).1.unreadable, 1);
 }
 
 #[test]
 fn other_nodes_are_told_what_changed_or_all() {
-    let room = a_room();
-    let facts = room.facts().unwrap_or_else(|| panic!("no Node"));
-    let (mut membership, web) = (Membership::default(), life(&room, "web"));
+    let node_state = a_node_state();
+    let facts = node_state.facts().unwrap_or_else(|| panic!("no Node"));
+    let (mut membership, web) = (Membership::default(), life(&node_state, "web"));
     let other: Ipv4Addr = [239, 2, 2, 2].into();
     assert_eq!(membership.join(GROUP, &web, 3, 0), Ok(()));
     assert_eq!(membership.join_node(other, &"worker-1".into(), 0), Ok(()));
@@ -156,8 +157,8 @@ fn other_nodes_are_told_what_changed_or_all() {
 
 #[test]
 fn nobody_takes_all_groups() {
-    let room = a_room();
-    let (mut membership, web, db) = (Membership::default(), life(&room, "web"), life(&room, "db"));
+    let node_state = a_node_state();
+    let (mut membership, web, db) = (Membership::default(), life(&node_state, "web"), life(&node_state, "db"));
     let groups: Vec<Ipv4Addr> =
         (0..).map(|at| Ipv4Addr::from_bits(0xef00_0000 + at)).take(POD_GROUPS_MAX + 1).collect();
     let (last, first) = groups.split_last().unwrap_or_else(|| panic!("some"));
@@ -175,9 +176,9 @@ fn nobody_takes_all_groups() {
 proptest! {
     #[test]
     fn counts_are_those_of_the_members(steps in prop::collection::vec((0..4_u8, 0..4_u32, any::<bool>(), 0..3000_u64), 0..200)) {
-        let room = a_room();
-        let facts = room.facts().unwrap_or_else(|| panic!("no Node"));
-        let lives = [life(&room, "web"), life(&room, "db")];
+        let node_state = a_node_state();
+        let facts = node_state.facts().unwrap_or_else(|| panic!("no Node"));
+        let lives = [life(&node_state, "web"), life(&node_state, "db")];
         let (mut membership, mut now) = (Membership::default(), 0);
         membership.set_interval(1);
         let mut known: BTreeMap<Ipv4Addr, Receivers> = BTreeMap::new();

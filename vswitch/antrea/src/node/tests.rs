@@ -4,8 +4,8 @@ mod modes;
 mod overlaps;
 mod read;
 
-use crate::testing::{assert_has, cluster, document, document_node, dual_node, dump, dump_of, normal, room};
-use crate::{Room, Table};
+use crate::testing::{assert_has, cluster, document, document_node, dual_node, dump, dump_of, node_state, normal};
+use crate::{NodeState, Table};
 use std::collections::BTreeSet;
 use vswitch_proto::antrea::v1::PacketCategory as Category;
 use vswitch_proto::antrea::v1::object::Object;
@@ -169,9 +169,9 @@ const DIFFERENCES: [Difference; 26] = [
 ];
 
 /// The document's lines of a table with its differences, each of which must be one.
-fn expected(room: &Room, table: &str) -> BTreeSet<String> {
-    let mut lines = document(room, table);
-    let facts = room.facts().unwrap();
+fn expected(node_state: &NodeState, table: &str) -> BTreeSet<String> {
+    let mut lines = document(node_state, table);
+    let facts = node_state.facts().unwrap();
     for (_, without, with) in DIFFERENCES.iter().filter(|(of, _, _)| *of == table) {
         for part in *without {
             let before = lines.len();
@@ -187,10 +187,10 @@ fn expected(room: &Room, table: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_documents_cluster_writes_the_documents_lines() {
-    let room = room(&document_node(), cluster());
-    let facts = room.facts().unwrap();
+    let node_state = node_state(&document_node(), cluster());
+    let facts = node_state.facts().unwrap();
     for table in Table::ALL.iter().filter(|table| table.exists(facts.features())).map(|table| table.name()) {
-        let (have, want) = (dump_of(&room, &[table]), expected(&room, table));
+        let (have, want) = (dump_of(&node_state, &[table]), expected(&node_state, table));
         let more: Vec<&String> = have.difference(&want).collect();
         let less: Vec<&String> = want.difference(&have).collect();
         assert!(more.is_empty() && less.is_empty(), "{table}: there is\n{more:#?}\nand there is no\n{less:#?}");
@@ -199,7 +199,8 @@ fn the_documents_cluster_writes_the_documents_lines() {
 
 #[test]
 fn a_node_without_objects_has_no_flow_that_a_node_with_some_has_not() {
-    let (empty, full) = (dump(&room(&document_node(), Vec::new())), dump(&room(&document_node(), cluster())));
+    let (empty, full) =
+        (dump(&node_state(&document_node(), Vec::new())), dump(&node_state(&document_node(), cluster())));
     for (table, lines) in &empty {
         assert!(lines.is_subset(&full[table]), "{table}");
     }
@@ -216,9 +217,9 @@ fn meters_have_the_rates_that_are_asked_for() {
     };
     node.packet_limits =
         vec![limit(Category::PolicyLog, 700), limit(Category::PolicyReject, 900), limit(Category::Dns, 5)];
-    let room = room(&node, Vec::new());
-    let facts = room.facts().unwrap();
-    let mut part = crate::Part::new(&crate::Key::node(), room.ids());
+    let node_state = node_state(&node, Vec::new());
+    let facts = node_state.facts().unwrap();
+    let mut part = crate::Part::new(&crate::Key::node(), node_state.ids());
     super::compile::compile(&facts, &mut part);
     let rates: Vec<String> = part.meters().iter().map(|meter| format!("{} {:?}", meter.id, meter.bands)).collect();
     let wanted = [(256, 700), (257, 5000), (258, 5), (259, 5000)];
@@ -231,7 +232,7 @@ fn meters_have_the_rates_that_are_asked_for() {
 #[test]
 fn ipv6_has_twins() {
     let node = dual_node();
-    let room = room(&node, Vec::new());
+    let node_state = node_state(&node, Vec::new());
     for line in [
         "table=PipelineRootClassifier, priority=200,ipv6 actions=goto_table:Classifier",
         "table=SpoofGuard, priority=200,ipv6,in_port=2 actions=goto_table:IPv6",
@@ -251,7 +252,7 @@ fn ipv6_has_twins() {
         "table=SNAT, priority=190,ct_state=+new+trk,ct_mark=0x20/0x20,ipv6,reg0=0x2/0xf actions=ct(commit,table=L2ForwardingCalc,zone=65511,nat(src=[fd00:10:10::1]),exec(set_field:0x10/0x10->ct_mark,set_field:0x20/0x20->ct_mark))",
         "table=ConntrackCommit, priority=200,ct_state=+new+trk-snat,ct_mark=0/0x10,ipv6 actions=ct(commit,table=Output,zone=65510,exec(move:NXM_NX_REG0[0..3]->NXM_NX_CT_MARK[0..3]))",
     ] {
-        assert_has(&room, line);
+        assert_has(&node_state, line);
     }
 }
 
@@ -324,9 +325,9 @@ fn dual_cluster() -> Vec<Object> {
 
 #[test]
 fn ipv6_has_a_twin_of_every_line_about_ipv4() {
-    let room = room(&dual_node(), dual_cluster());
-    let facts = room.facts().unwrap();
-    let all = dump(&room);
+    let node_state = node_state(&dual_node(), dual_cluster());
+    let facts = node_state.facts().unwrap();
+    let all = dump(&node_state);
     let mut twins = 0;
     for (table, lines) in all.iter().filter(|(table, _)| *table != "SpoofGuard") {
         for line in lines {

@@ -46,7 +46,7 @@ impl OnWire {
         }
     }
 
-    /// How often it has changed since the room was made.
+    /// How often it has changed since the node state was made.
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version

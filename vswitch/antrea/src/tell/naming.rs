@@ -62,7 +62,7 @@ pub struct Naming<'a> {
 }
 
 impl<'a> Naming<'a> {
-    /// Of this room.
+    /// Of this node state.
     #[must_use]
     pub const fn new(facts: Facts<'a>) -> Self {
         Self { facts }

@@ -1,8 +1,8 @@
 //! What is told of packets and connections.
 
 use super::*;
-use crate::Room;
-use crate::testing::{apply, cluster, document_node, egress, ip, room};
+use crate::NodeState;
+use crate::testing::{apply, cluster, document_node, egress, ip, node_state};
 use vswitch_flow::{Field, FlowKey};
 use vswitch_proto::antrea::v1::{self, object::Object};
 
@@ -64,7 +64,7 @@ fn isolating(name: &str, logged: bool) -> Object {
 }
 
 /// The document's cluster with a Service, and policies for web.
-fn world(node: &v1::NodeConfig) -> Room {
+fn world(node: &v1::NodeConfig) -> NodeState {
     let mut objects = cluster();
     let group = v1::AppliedToGroup { name: "web".to_owned(), pods: vec!["default/web".to_owned()], services: vec![] };
     objects.push(Object::AppliedToGroup(group));
@@ -96,29 +96,29 @@ fn world(node: &v1::NodeConfig) -> Room {
         cluster_ips: vec!["10.96.0.10".to_owned()],
         ..v1::Service::default()
     }));
-    room(node, objects)
+    node_state(node, objects)
 }
 
-fn naming(room: &Room) -> Naming<'_> {
-    Naming::new(room.facts().expect("a Node"))
+fn naming(node_state: &NodeState) -> Naming<'_> {
+    Naming::new(node_state.facts().expect("a Node"))
 }
 
-fn number(room: &Room, rule: &str) -> u32 {
-    room.ids().rule_by_name("acnp:all", rule).expect("a number")
+fn number(node_state: &NodeState, rule: &str) -> u32 {
+    node_state.ids().rule_by_name("acnp:all", rule).expect("a number")
 }
 
-fn log(room: &Room, metadata: &FlowKey, frame: &[u8]) -> v1::PolicyLog {
-    naming(room).log(&Decision::of(metadata), &Packet::read(frame).expect("IP"), 7)
+fn log(node_state: &NodeState, metadata: &FlowKey, frame: &[u8]) -> v1::PolicyLog {
+    naming(node_state).log(&Decision::of(metadata), &Packet::read(frame).expect("IP"), 7)
 }
 
 #[test]
 fn a_log_has_all_that_the_rule_was_written_with() {
-    let room = world(&document_node());
+    let node_state = world(&document_node());
     let (to_web, from_web) = (frame("10.10.0.26", "10.10.0.24", (1000, 80)), frame("10.10.0.24", "10.10.0.25", (1, 2)));
-    let (allow, drop) = (number(&room, "in"), number(&room, "out"));
+    let (allow, drop) = (number(&node_state, "in"), number(&node_state, "out"));
     let priority = |rule: &str| {
         let key = crate::RuleKey { policy: "acnp:all".into(), rule: rule.into() };
-        u32::from(room.ids().priorities.get(&key).expect("a priority"))
+        u32::from(node_state.ids().priorities.get(&key).expect("a priority"))
     };
     let mut metadata = told(Disposition::Allow, 1, crate::Table::AntreaPolicyIngressRule);
     // What an egress rule of another Pod left there is not its number.
@@ -144,14 +144,14 @@ fn a_log_has_all_that_the_rule_was_written_with() {
         packets: 1,
         unix_ms: 7,
     };
-    assert_eq!(log(&room, &registers(&metadata), &to_web), want);
+    assert_eq!(log(&node_state, &registers(&metadata), &to_web), want);
 
     let mut metadata = told(Disposition::Drop, 5, crate::Table::AntreaPolicyEgressRule);
     metadata[0].1 |= 0x400;
     metadata.extend([(Field::Reg3, drop.into()), (Field::Reg5, 99)]);
     let decision = Decision::of(&registers(&metadata));
     assert!(decision.is_logged() && decision.is_recorded());
-    let told = log(&room, &registers(&metadata), &from_web);
+    let told = log(&node_state, &registers(&metadata), &from_web);
     let rule = told.rule.expect("a rule");
     assert_eq!((rule.rule.as_str(), rule.number, told.priority), ("out", drop, priority("out")));
     assert_eq!((told.direction.as_str(), told.disposition.as_str()), ("Egress", "Drop"));
@@ -160,18 +160,18 @@ fn a_log_has_all_that_the_rule_was_written_with() {
 
 #[test]
 fn numbers_that_nobody_has_are_told_as_numbers() {
-    let room = world(&document_node());
+    let node_state = world(&document_node());
     let strange = frame("1.2.3.4", "4.3.2.1", (1, 2));
     let mut metadata = told(Disposition::Reject, 3, crate::Table::IngressRule);
     metadata[0].1 |= 0x400;
     metadata.push((Field::Reg3, 4_000_000_000));
-    let told = log(&room, &registers(&metadata), &strange);
+    let told = log(&node_state, &registers(&metadata), &strange);
     assert_eq!(told.rule, Some(v1::RuleRef { number: 4_000_000_000, ..v1::RuleRef::default() }));
     assert_eq!((told.rule_name.as_str(), told.applied_to.as_str(), told.priority), ("", "", 0));
     assert_eq!(told.disposition, "Reject");
     // A table that Antrea does not have, and one that decides nothing.
     for (table, name) in [(3_u128, "3"), (0, "PipelineRootClassifier"), (255, "255")] {
-        let told = log(&room, &registers(&[(Field::Reg2, table)]), &strange);
+        let told = log(&node_state, &registers(&[(Field::Reg2, table)]), &strange);
         assert_eq!((told.table.as_str(), told.direction.as_str()), (name, ""));
         assert_eq!(told.rule, Some(v1::RuleRef::default()));
     }
@@ -179,29 +179,29 @@ fn numbers_that_nobody_has_are_told_as_numbers() {
 
 #[test]
 fn isolation_is_told_by_the_lowest_name() {
-    let room = world(&document_node());
+    let node_state = world(&document_node());
     let mut metadata = told(Disposition::Drop, 1, crate::Table::IngressDefaultRule);
     // An endpoint's address, not a rule.
     metadata.push((Field::Reg3, 0x0a0a_0018));
     let metadata = registers(&metadata);
     let to_web = frame("10.10.0.26", "10.10.0.24", (1000, 80));
-    let logged = log(&room, &metadata, &to_web);
+    let logged = log(&node_state, &metadata, &to_web);
     let policy = |rule: Option<v1::RuleRef>| rule.map(|rule| (rule.policy, rule.rule, rule.number)).expect("a rule");
     assert_eq!(policy(logged.rule), ("np:default/b".to_owned(), String::new(), 0), "a is not logged");
     assert_eq!((logged.rule_name.as_str(), logged.priority), ("", 0));
     let packet = Packet::read(&to_web).expect("IP");
-    let record = naming(&room).denied(&Decision::of(&metadata), &packet, &metadata, 60);
+    let record = naming(&node_state).denied(&Decision::of(&metadata), &packet, &metadata, 60);
     let verdict = record.ingress_verdict.expect("a verdict");
     assert_eq!((policy(verdict.rule).0.as_str(), verdict.action.as_str()), ("np:default/a", "Drop"));
     // Nobody isolates db.
-    let other = log(&room, &metadata, &frame("10.10.0.26", "10.10.0.25", (1000, 80)));
+    let other = log(&node_state, &metadata, &frame("10.10.0.26", "10.10.0.25", (1000, 80)));
     assert_eq!(policy(other.rule), (String::new(), String::new(), 0));
 }
 
 #[test]
 fn a_denied_record_has_both_addresses_of_its_destination() {
-    let room = world(&document_node());
-    let drop = number(&room, "out");
+    let node_state = world(&document_node());
+    let drop = number(&node_state, "out");
     let mut metadata = told(Disposition::Drop, 4, crate::Table::AntreaPolicyEgressRule);
     metadata[0].1 |= 0x400;
     metadata.extend([
@@ -217,7 +217,7 @@ fn a_denied_record_has_both_addresses_of_its_destination() {
     let translated = frame("10.10.0.24", "10.10.0.25", (1000, 5353));
     let metadata = registers(&metadata);
     let packet = Packet::read(&translated).expect("IP");
-    let record = naming(&room).denied(&Decision::of(&metadata), &packet, &metadata, 60);
+    let record = naming(&node_state).denied(&Decision::of(&metadata), &packet, &metadata, 60);
     let original = record.original.clone().expect("a tuple");
     assert_eq!((original.dst.as_slice(), original.dst_port), ([10, 96, 0, 10].as_slice(), 53));
     assert_eq!(record.kind(), v1::FlowRecordKind::Denied);
@@ -237,8 +237,8 @@ fn a_denied_record_has_both_addresses_of_its_destination() {
 
 #[test]
 fn connections_have_their_pods_services_rules_and_egress() {
-    let mut room = world(&document_node());
-    let (allow, drop) = (number(&room, "in"), number(&room, "out"));
+    let mut node_state = world(&document_node());
+    let (allow, drop) = (number(&node_state, "in"), number(&node_state, "out"));
     let label = u128::from(drop) << 32 | u128::from(allow) | 77 << 64;
     let tuple = |to: &str, port| Tuple {
         source: ip("10.10.0.24"),
@@ -247,7 +247,7 @@ fn connections_have_their_pods_services_rules_and_egress() {
         source_port: 1000,
         destination_port: port,
     };
-    let parties = naming(&room).parties(&tuple("10.96.0.10", 53), ip("10.10.0.25"), label);
+    let parties = naming(&node_state).parties(&tuple("10.96.0.10", 53), ip("10.10.0.25"), label);
     assert_eq!(parties.source_pod.as_deref(), Some("default/web"));
     assert_eq!(parties.destination_pod.as_deref(), Some("default/db"));
     assert_eq!((parties.service.as_deref(), parties.egress.as_deref()), (Some("default/dns:tcp"), None));
@@ -255,28 +255,29 @@ fn connections_have_their_pods_services_rules_and_egress() {
     let names = verdicts.map(|told| (told.rule.map(|rule| rule.rule).unwrap_or_default(), told.action));
     assert_eq!(names, [("out".to_owned(), "Allow".to_owned()), ("in".to_owned(), "Allow".to_owned())]);
 
-    let service = |to: &str, port| naming(&room).service(&tuple(to, port));
+    let service = |to: &str, port| naming(&node_state).service(&tuple(to, port));
     assert_eq!(service("192.168.77.102", 30053).as_deref(), Some("default/dns:tcp"), "by NodePort");
     assert_eq!(service("169.254.0.252", 30053).as_deref(), Some("default/dns:tcp"), "translated by the host");
     assert_eq!(service("203.0.113.1", 30053), None, "not an address of the Node");
     assert_eq!(service("192.168.77.102", 53), None);
-    let egress_to =
-        |room: &Room, to: &str| naming(room).parties(&tuple(to, 80), ip(to), 0).egress.map(|name| name.to_string());
-    assert_eq!(egress_to(&room, "203.0.113.1").as_deref(), Some("egress-web"));
+    let egress_to = |node_state: &NodeState, to: &str| {
+        naming(node_state).parties(&tuple(to, 80), ip(to), 0).egress.map(|name| name.to_string())
+    };
+    assert_eq!(egress_to(&node_state, "203.0.113.1").as_deref(), Some("egress-web"));
     for inside in ["10.10.0.25", "10.10.1.6", "192.168.77.102", "192.168.77.103", "10.96.0.1", "10.10.0.1"] {
-        assert_eq!(egress_to(&room, inside), None, "{inside}");
+        assert_eq!(egress_to(&node_state, inside), None, "{inside}");
     }
     // What went is not known any more; its number is.
-    let plan = room.plan(crate::Write {
+    let plan = node_state.plan(crate::Write {
         remove: vec![crate::Key::new(crate::Kind::NetworkPolicy, "acnp:all")],
         ..crate::Write::default()
     });
-    room.settle(plan);
-    let parties = naming(&room).parties(&tuple("203.0.113.1", 53), ip("203.0.113.1"), label);
+    node_state.settle(plan);
+    let parties = naming(&node_state).parties(&tuple("203.0.113.1", 53), ip("203.0.113.1"), label);
     let told = parties.ingress_verdict.told().and_then(|verdict| verdict.rule);
     assert_eq!(told, Some(v1::RuleRef { number: allow, ..v1::RuleRef::default() }));
-    apply(&mut room, vec![Object::Egress(v1::Egress { name: "a".to_owned(), ..egress("web") })]);
-    assert_eq!(egress_to(&room, "203.0.113.1").as_deref(), Some("a"), "the lower name");
+    apply(&mut node_state, vec![Object::Egress(v1::Egress { name: "a".to_owned(), ..egress("web") })]);
+    assert_eq!(egress_to(&node_state, "203.0.113.1").as_deref(), Some("a"), "the lower name");
     assert!(Parties::default().ingress_verdict.told().is_none());
 }
 

@@ -1,11 +1,11 @@
-//! Traceflows in a room: what they write, and what is refused.
+//! Traceflows in a node state: what they write, and what is refused.
 
 mod tell;
 
 use super::{CONTROLLER, MARK, TAG_MAX, Traceflow};
 use crate::problem::Code;
-use crate::testing::{apply, assert_has, cluster, document_node, dual_node, dump, pod, room};
-use crate::{Key, Kind, Room, TraceflowRefused};
+use crate::testing::{apply, assert_has, cluster, document_node, dual_node, dump, node_state, pod};
+use crate::{Key, Kind, NodeState, TraceflowRefused};
 use std::sync::Arc;
 use vswitch_flow::Field;
 use vswitch_flow::spec::Update;
@@ -87,16 +87,16 @@ fn policies() -> Vec<Object> {
     vec![group("web"), group("client"), Object::NetworkPolicy(k8s), Object::NetworkPolicy(antrea)]
 }
 
-fn all() -> Room {
-    let mut room = room(&document_node(), cluster());
-    apply(&mut room, vec![Object::Pod(pod("web2")), service(), endpoints()]);
-    apply(&mut room, policies());
-    room
+fn all() -> NodeState {
+    let mut node_state = node_state(&document_node(), cluster());
+    apply(&mut node_state, vec![Object::Pod(pod("web2")), service(), endpoints()]);
+    apply(&mut node_state, policies());
+    node_state
 }
 
 /// Asserts that there is this flow, with the Traceflow's time.
-fn has(room: &Room, line: &str) {
-    assert_has(room, &line.replacen(",metadata", ",hard_timeout=20,metadata", 1));
+fn has(node_state: &NodeState, line: &str) {
+    assert_has(node_state, &line.replacen(",metadata", ",hard_timeout=20,metadata", 1));
 }
 
 fn asked(source: Option<v1::TraceflowEnd>, destination: Option<v1::TraceflowEnd>) -> v1::Traceflow {
@@ -107,30 +107,32 @@ fn live(source: Option<v1::TraceflowEnd>, destination: Option<v1::TraceflowEnd>)
     v1::Traceflow { live: true, ..asked(source, destination) }
 }
 
-fn start(room: &mut Room, asked: &v1::Traceflow) -> (Arc<Traceflow>, Vec<Update>) {
-    let (plan, traceflow) = room.plan_traceflow(asked, 7).unwrap_or_else(|refused| panic!("{asked:?}: {refused:?}"));
+fn start(node_state: &mut NodeState, asked: &v1::Traceflow) -> (Arc<Traceflow>, Vec<Update>) {
+    let (plan, traceflow) =
+        node_state.plan_traceflow(asked, 7).unwrap_or_else(|refused| panic!("{asked:?}: {refused:?}"));
     let updates = plan.updates.clone();
-    room.settle(plan);
+    node_state.settle(plan);
     (traceflow, updates)
 }
 
-fn refusal(room: &mut Room, asked: &v1::Traceflow) -> TraceflowRefused {
-    let before = (dump(room), format!("{:?}", room.ids()));
-    let refused = room.plan_traceflow(asked, 7).map(|(plan, _)| room.revert(plan)).expect_err("it was not refused");
-    assert!((dump(room), format!("{:?}", room.ids())) == before, "it left something");
+fn refusal(node_state: &mut NodeState, asked: &v1::Traceflow) -> TraceflowRefused {
+    let before = (dump(node_state), format!("{:?}", node_state.ids()));
+    let refused =
+        node_state.plan_traceflow(asked, 7).map(|(plan, _)| node_state.revert(plan)).expect_err("it was not refused");
+    assert!((dump(node_state), format!("{:?}", node_state.ids())) == before, "it left something");
     refused
 }
 
 #[test]
 fn what_one_writes_goes_with_it_and_with_its_time() {
-    let mut room = all();
-    let before = (dump(&room), format!("{:?}", room.ids()));
+    let mut node_state = all();
+    let before = (dump(&node_state), format!("{:?}", node_state.ids()));
     for asked in [
         asked(to_pod("client"), to_pod("web2")),
         live(to_pod("client"), None),
         v1::Traceflow { dropped_only: true, ..live(None, to_pod("web")) },
     ] {
-        let (traceflow, updates) = start(&mut room, &asked);
+        let (traceflow, updates) = start(&mut node_state, &asked);
         assert!(!updates.is_empty());
         for update in &updates {
             let Update::AddFlow(flow) = update else { panic!("{update:?}") };
@@ -139,34 +141,34 @@ fn what_one_writes_goes_with_it_and_with_its_time() {
             assert_eq!(mask, MARK, "it has to do with others: {flow:?}");
             assert!(value == u128::from(traceflow.tag) || value == 0, "{flow:?}");
         }
-        let plan = room.plan_end_of_traceflow(&traceflow).expect("it runs");
+        let plan = node_state.plan_end_of_traceflow(&traceflow).expect("it runs");
         assert_eq!(plan.updates.len(), updates.len());
-        room.settle(plan);
-        assert!(room.plan_end_of_traceflow(&traceflow).is_none(), "it is over");
-        assert_eq!(dump(&room), before.0);
-        assert!(room.ids().cookie(&traceflow.key()).is_none());
+        node_state.settle(plan);
+        assert!(node_state.plan_end_of_traceflow(&traceflow).is_none(), "it is over");
+        assert_eq!(dump(&node_state), before.0);
+        assert!(node_state.ids().cookie(&traceflow.key()).is_none());
     }
 }
 
 #[test]
 fn a_reverted_one_was_never_there() {
-    let mut room = all();
-    let before = (dump(&room), format!("{:?}", room.ids()));
-    let (plan, _) = room.plan_traceflow(&asked(to_pod("client"), to_pod("web2")), 7).expect("good");
-    room.revert(plan);
-    assert!((dump(&room), format!("{:?}", room.ids())) == before);
-    assert_eq!(room.traceflows().count(), 0);
-    let (traceflow, _) = start(&mut room, &asked(to_pod("client"), to_pod("web2")));
-    let running = dump(&room);
-    let plan = room.plan_end_of_traceflow(&traceflow).expect("it runs");
-    room.revert(plan);
-    assert!(dump(&room) == running && room.traceflows().count() == 1);
+    let mut node_state = all();
+    let before = (dump(&node_state), format!("{:?}", node_state.ids()));
+    let (plan, _) = node_state.plan_traceflow(&asked(to_pod("client"), to_pod("web2")), 7).expect("good");
+    node_state.revert(plan);
+    assert!((dump(&node_state), format!("{:?}", node_state.ids())) == before);
+    assert_eq!(node_state.traceflows().count(), 0);
+    let (traceflow, _) = start(&mut node_state, &asked(to_pod("client"), to_pod("web2")));
+    let running = dump(&node_state);
+    let plan = node_state.plan_end_of_traceflow(&traceflow).expect("it runs");
+    node_state.revert(plan);
+    assert!(dump(&node_state) == running && node_state.traceflows().count() == 1);
 }
 
 #[test]
 fn a_packet_that_is_sent_ends_where_it_is_told() {
-    let mut room = all();
-    start(&mut room, &asked(to_pod("client"), to_pod("web2")));
+    let mut node_state = all();
+    start(&mut node_state, &asked(to_pod("client"), to_pod("web2")));
     let tell = "controller(reason=no_match,id=62374,userdata=00,meter_id=257)";
     for line in [
         "table=Output, priority=64004,metadata=0x1/0x3f,reg0=0x400000/0x600000 actions=drop".to_owned(),
@@ -186,16 +188,16 @@ fn a_packet_that_is_sent_ends_where_it_is_told() {
         ),
         format!("table=L3DecTTL, priority=205,metadata=0x1/0x3f,ip,nw_ttl=1 actions=ct_forget,{tell}"),
     ] {
-        has(&room, &line);
+        has(&node_state, &line);
     }
-    let lookups = dump(&room).remove("ServiceLB").unwrap_or_default();
+    let lookups = dump(&node_state).remove("ServiceLB").unwrap_or_default();
     assert!(!lookups.iter().any(|line| line.contains("metadata")), "lookups drop nothing: {lookups:?}");
     assert_eq!(CONTROLLER, 62374);
 }
 
 #[test]
 fn a_live_packet_goes_on_as_it_would() {
-    let mut room = all();
+    let mut node_state = all();
     let tell = "controller(reason=no_match,id=62374,userdata=00,meter_id=257)";
     let packet = v1::TraceflowPacket { protocol: v1::Protocol::Tcp.into(), destination_port: 80, ..Default::default() };
     let asked = v1::Traceflow {
@@ -203,41 +205,41 @@ fn a_live_packet_goes_on_as_it_would() {
         tag: 9,
         ..live(to_pod("client"), end(End::Service("default/shop".to_owned())))
     };
-    let (traceflow, _) = start(&mut room, &asked);
+    let (traceflow, _) = start(&mut node_state, &asked);
     has(
-        &room,
+        &node_state,
         "table=ConntrackState, priority=64000,metadata=0/0x3f,ct_state=+new+trk,tcp,in_port=0x24,nw_dst=10.96.1.1,tp_dst=80 \
          actions=move:NXM_OF_ETH_DST[]->OXM_OF_PKT_REG5[0..47],move:NXM_NX_IP_TTL[]->OXM_OF_METADATA[8..15],\
          set_field:0x9/0x3f->metadata,resubmit(,ConntrackState)",
     );
     has(
-        &room,
+        &node_state,
         &format!(
             "table=Output, priority=64001,metadata=0x9/0x3f,ip,reg0=0x200000/0x600000 actions=clone(set_field:0->metadata,resubmit(,Output)),{tell}"
         ),
     );
     has(
-        &room,
+        &node_state,
         &format!(
             "table=Output, priority=64002,metadata=0x9/0x3f,ip,reg0=0x200000/0x600000,reg1=0x1 actions=clone(set_field:0->metadata,set_field:9->ip_dscp,resubmit(,Output)),{tell}"
         ),
     );
     has(
-        &room,
+        &node_state,
         &format!(
             "table=IngressMetric, priority=64000,metadata=0x9/0x3f,reg0=0x400/0x400 actions=clone(set_field:0->metadata,resubmit(,IngressMetric)),{tell}"
         ),
     );
-    let plan = room.plan_end_of_traceflow(&traceflow).expect("it runs");
-    room.settle(plan);
+    let plan = node_state.plan_end_of_traceflow(&traceflow).expect("it runs");
+    node_state.settle(plan);
     // To a Pod, from anybody; only what is dropped.
-    start(&mut room, &v1::Traceflow { dropped_only: true, ..live(None, to_pod("web")) });
+    start(&mut node_state, &v1::Traceflow { dropped_only: true, ..live(None, to_pod("web")) });
     has(
-        &room,
+        &node_state,
         "table=L2ForwardingCalc, priority=64000,metadata=0/0x3f,ct_state=+new+trk,ip,dl_dst=fa:b7:53:74:21:a6 \
          actions=set_field:0x1/0x3f->metadata,resubmit(,L2ForwardingCalc)",
     );
-    let output = dump(&room).remove("Output").unwrap_or_default();
+    let output = dump(&node_state).remove("Output").unwrap_or_default();
     let told: Vec<&String> =
         output.iter().filter(|line| line.contains("metadata=0x1") && line.contains("controller")).collect();
     assert_eq!(told.len(), 1, "what leaves is not told: {told:?}");
@@ -245,12 +247,12 @@ fn a_live_packet_goes_on_as_it_would() {
 
 #[test]
 fn a_receiver_takes_what_comes_with_the_tag() {
-    let mut room = room(&dual_node(), Vec::new());
+    let mut node_state = node_state(&dual_node(), Vec::new());
     let receiver = v1::Traceflow { tag: 5, role: v1::TraceflowRole::Receiver.into(), ..asked(None, None) };
-    let (traceflow, _) = start(&mut room, &receiver);
+    let (traceflow, _) = start(&mut node_state, &receiver);
     for ip in ["ip", "ipv6"] {
         has(
-            &room,
+            &node_state,
             &format!(
                 "table=ConntrackState, priority=64000,metadata=0/0x3f,ct_state=-rpl+trk,{ip},in_port=0x1,ip_dscp=5 \
                  actions=set_field:0x5/0x3f->metadata,resubmit(,ConntrackState)"
@@ -258,70 +260,70 @@ fn a_receiver_takes_what_comes_with_the_tag() {
         );
     }
     assert!(traceflow.packet_out().is_none());
-    let plan = room.plan_end_of_traceflow(&traceflow).expect("it runs");
-    room.settle(plan);
-    start(&mut room, &v1::Traceflow { live: true, dropped_only: true, ..receiver });
+    let plan = node_state.plan_end_of_traceflow(&traceflow).expect("it runs");
+    node_state.settle(plan);
+    start(&mut node_state, &v1::Traceflow { live: true, dropped_only: true, ..receiver });
     has(
-        &room,
+        &node_state,
         "table=Output, priority=64001,metadata=0x5/0x3f,ip,reg0=0x200000/0x600000 actions=set_field:0->metadata,set_field:0->ip_dscp,resubmit(,Output)",
     );
 }
 
 #[test]
 fn policies_that_come_and_go_are_seen() {
-    let mut room = all();
-    start(&mut room, &live(None, to_pod("db")));
-    let isolated = |room: &Room| {
-        dump(room)
+    let mut node_state = all();
+    start(&mut node_state, &live(None, to_pod("db")));
+    let isolated = |node_state: &NodeState| {
+        dump(node_state)
             .remove("IngressDefaultRule")
             .unwrap_or_default()
             .iter()
             .filter(|line| line.contains("metadata"))
             .count()
     };
-    assert_eq!(isolated(&room), 1);
+    assert_eq!(isolated(&node_state), 1);
     let remove = vec![Key::new(Kind::NetworkPolicy, "np:default/web")];
-    let plan = room.plan(crate::Write { remove, ..crate::Write::default() });
+    let plan = node_state.plan(crate::Write { remove, ..crate::Write::default() });
     assert!(plan.result.applied);
-    room.settle(plan);
-    assert_eq!(isolated(&room), 0);
-    apply(&mut room, policies());
-    assert_eq!(isolated(&room), 1);
+    node_state.settle(plan);
+    assert_eq!(isolated(&node_state), 0);
+    apply(&mut node_state, policies());
+    assert_eq!(isolated(&node_state), 1);
     // A write that is refused leaves it as it was.
-    let before = dump(&room);
-    let plan = room.plan(crate::Write {
+    let before = dump(&node_state);
+    let plan = node_state.plan(crate::Write {
         objects: vec![Object::Pod(v1::Pod { addresses: vec!["x".to_owned()], ..pod("db") })],
         ..Default::default()
     });
     assert!(!plan.result.applied);
-    room.revert(plan);
-    assert!(dump(&room) == before);
+    node_state.revert(plan);
+    assert!(dump(&node_state) == before);
 }
 
 #[test]
 fn tags_are_given_out_and_run_out() {
-    let mut room = all();
+    let mut node_state = all();
     for tag in 1..=TAG_MAX {
         let asked = v1::Traceflow { name: tag.to_string(), ..asked(to_pod("client"), to_pod("web2")) };
-        assert_eq!(start(&mut room, &asked).0.tag, tag);
+        assert_eq!(start(&mut node_state, &asked).0.tag, tag);
     }
     let more = v1::Traceflow { name: "more".to_owned(), ..asked(to_pod("client"), to_pod("web2")) };
-    assert_eq!(refusal(&mut room, &more), TraceflowRefused::Exhausted);
+    assert_eq!(refusal(&mut node_state, &more), TraceflowRefused::Exhausted);
     assert!(
-        matches!(refusal(&mut room, &v1::Traceflow { tag: 5, ..more.clone() }), TraceflowRefused::Exists(text) if text.contains("tag 5"))
+        matches!(refusal(&mut node_state, &v1::Traceflow { tag: 5, ..more.clone() }), TraceflowRefused::Exists(text) if text.contains("tag 5"))
     );
-    let fifth = room.traceflows().nth(4).cloned().expect("it runs");
-    let plan = room.plan_end_of_traceflow(&fifth).expect("it runs");
-    room.settle(plan);
+    let fifth = node_state.traceflows().nth(4).cloned().expect("it runs");
+    let plan = node_state.plan_end_of_traceflow(&fifth).expect("it runs");
+    node_state.settle(plan);
     let same = v1::Traceflow { name: "6".to_owned(), ..more.clone() };
-    assert!(matches!(refusal(&mut room, &same), TraceflowRefused::Exists(text) if text.contains("with tag 6")));
-    assert_eq!(start(&mut room, &more).0.tag, 5);
-    assert!(room.plan_end_of_traceflow(&fifth).is_none(), "its tag is another's now");
+    assert!(matches!(refusal(&mut node_state, &same), TraceflowRefused::Exists(text) if text.contains("with tag 6")));
+    assert_eq!(start(&mut node_state, &more).0.tag, 5);
+    assert!(node_state.plan_end_of_traceflow(&fifth).is_none(), "its tag is another's now");
 }
 
 /// Fields that are told as wrong.
-fn wrong(room: &mut Room, asked: &v1::Traceflow) -> Vec<(Code, String)> {
-    match refusal(room, asked) {
+fn wrong(node_state: &mut NodeState, asked: &v1::Traceflow) -> Vec<(Code, String)> {
+    match refusal(node_state, asked) {
         TraceflowRefused::Wrong(problems) => {
             problems.all().iter().map(|problem| (problem.code, problem.field.clone())).collect()
         }
@@ -332,7 +334,7 @@ fn wrong(room: &mut Room, asked: &v1::Traceflow) -> Vec<(Code, String)> {
 #[test]
 fn every_wrong_field_is_named() {
     use v1::Protocol::{Igmp, Tcp};
-    let mut room = all();
+    let mut node_state = all();
     let good = || asked(to_pod("client"), to_pod("web2"));
     let packet = |packet: v1::TraceflowPacket| v1::Traceflow { packet: Some(packet), ..good() };
     let of = v1::TraceflowPacket::default;
@@ -379,10 +381,10 @@ fn every_wrong_field_is_named() {
         (v1::Traceflow { live: true, ..packet(v1::TraceflowPacket { ttl: 1, ..of() }) }, Code::Value, "packet.ttl"),
     ];
     for (asked, code, field) in cases {
-        let told = wrong(&mut room, &asked);
+        let told = wrong(&mut node_state, &asked);
         assert_eq!(told, [(code, field.to_owned())], "{asked:?}");
     }
     let many = v1::Traceflow { tag: 99, timeout_seconds: 9999, ..asked(to_pod("nobody"), address("x")) };
-    let fields: Vec<String> = wrong(&mut room, &many).into_iter().map(|(_, field)| field).collect();
+    let fields: Vec<String> = wrong(&mut node_state, &many).into_iter().map(|(_, field)| field).collect();
     assert_eq!(fields, ["tag", "timeout_seconds", "source.pod", "destination.address"]);
 }

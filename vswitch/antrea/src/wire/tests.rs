@@ -2,8 +2,8 @@
 
 use super::{Under, Wire};
 use crate::object::egress::tests::wired;
-use crate::testing::{apply, assert_has, document_node, dual_node, egress, ip, pod, room};
-use crate::{Code, FlowId, Key, Kind, Mac, Room, Write};
+use crate::testing::{apply, assert_has, document_node, dual_node, egress, ip, node_state, pod};
+use crate::{Code, FlowId, Key, Kind, Mac, NodeState, Write};
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_flow::text::{FlowCommand, NoNames, Style, format_flow, parse_flow};
 use vswitch_proto::antrea::v1;
@@ -22,7 +22,7 @@ fn line(text: &str) -> String {
     line
 }
 
-fn lines(room: &Room) -> BTreeSet<String> {
+fn lines(node_state: &NodeState) -> BTreeSet<String> {
     let told = |flow: &vswitch_flow::spec::FlowSpec| {
         assert_eq!(flow.cookie, 0x1_fe00_0000_0000, "{flow:?}");
         let mut line = String::new();
@@ -30,12 +30,12 @@ fn lines(room: &Room) -> BTreeSet<String> {
         format_flow(&flow, None, Style::default(), &NoNames, &mut line);
         line
     };
-    let on_wire = room.store().on_wire();
+    let on_wire = node_state.store().on_wire();
     on_wire.flows().map(|id| told(&on_wire.flow(id).expect("all agree"))).collect()
 }
 
-fn has(room: &Room, texts: &[&str]) {
-    let there = lines(room);
+fn has(node_state: &NodeState, texts: &[&str]) {
+    let there = lines(node_state);
     for text in texts {
         let wanted = line(text);
         assert!(
@@ -46,19 +46,19 @@ fn has(room: &Room, texts: &[&str]) {
     }
 }
 
-/// A room whose Node has a bridge behind its uplink, and whose next hops are to be asked.
-fn behind(mut node: v1::NodeConfig, objects: Vec<Object>) -> Room {
+/// A node state whose Node has a bridge behind its uplink, and whose next hops are to be asked.
+fn behind(mut node: v1::NodeConfig, objects: Vec<Object>) -> NodeState {
     let uplink = node.uplink.as_mut().expect("an uplink");
     uplink.underlay_bridge = "br-phy".to_owned();
     uplink.next_hops.iter_mut().for_each(|hop| hop.mac = None);
-    let mut room = room(&node, objects);
-    know(&mut room, Wire { under: Some(under()), ..Wire::default() });
-    room
+    let mut node_state = node_state(&node, objects);
+    know(&mut node_state, Wire { under: Some(under()), ..Wire::default() });
+    node_state
 }
 
-fn know(room: &mut Room, wire: Wire) {
-    let plan = room.plan_wire(wire).expect("a plan");
-    room.settle(plan);
+fn know(node_state: &mut NodeState, wire: Wire) {
+    let plan = node_state.plan_wire(wire).expect("a plan");
+    node_state.settle(plan);
 }
 
 fn hops(last: u8) -> BTreeMap<std::net::IpAddr, Mac> {
@@ -69,37 +69,42 @@ const ACROSS: &str = "clone(move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],NORMAL),outp
 
 #[test]
 fn an_egress_waits_for_its_next_hop_and_follows_it() {
-    let mut room = behind(wired(document_node()), vec![Object::Pod(pod("web")), Object::Egress(egress("web"))]);
-    assert_has(&room, "table=EgressMark, priority=200,ct_state=+trk,ip,in_port=37 actions=drop");
-    let problems = room.degraded().get(&Key::new(Kind::Egress, "egress-web")).expect("it has no way").all().to_vec();
+    let mut node_state = behind(wired(document_node()), vec![Object::Pod(pod("web")), Object::Egress(egress("web"))]);
+    assert_has(&node_state, "table=EgressMark, priority=200,ct_state=+trk,ip,in_port=37 actions=drop");
+    let problems =
+        node_state.degraded().get(&Key::new(Kind::Egress, "egress-web")).expect("it has no way").all().to_vec();
     assert_eq!(
         (problems[0].code, problems[0].reason.as_str()),
         (Code::Pending, "next hop 192.168.77.1 has not answered yet")
     );
     for last in [0xfe, 0xfd] {
-        know(&mut room, Wire { hops: hops(last), under: Some(under()) });
+        know(&mut node_state, Wire { hops: hops(last), under: Some(under()) });
         assert_has(
-            &room,
+            &node_state,
             &format!(
                 "table=EgressMark, priority=200,ct_state=+trk,ip,in_port=37 actions=set_field:0x1/0xff->pkt_mark,set_field:0x40/0xf0->reg0,set_field:02:00:00:00:00:02->eth_src,set_field:02:00:00:00:00:{last:02x}->eth_dst,goto_table:L3DecTTL"
             ),
         );
-        assert!(room.degraded().is_empty());
+        assert!(node_state.degraded().is_empty());
     }
-    let version = room.store().on_wire().version();
-    know(&mut room, Wire { under: Some(under()), ..Wire::default() });
-    assert!(!room.degraded().is_empty(), "it is silent again");
-    assert_eq!(room.store().on_wire().version(), version, "the bridge behind the uplink has nothing to do with that");
+    let version = node_state.store().on_wire().version();
+    know(&mut node_state, Wire { under: Some(under()), ..Wire::default() });
+    assert!(!node_state.degraded().is_empty(), "it is silent again");
+    assert_eq!(
+        node_state.store().on_wire().version(),
+        version,
+        "the bridge behind the uplink has nothing to do with that"
+    );
 }
 
 #[test]
 fn an_egress_ip_is_answered_for_and_tunnels_end_there() {
     let six = v1::Egress { name: "six".to_owned(), address: "fd00:192:168:77::112".to_owned(), ..egress("web") };
-    let mut room =
+    let mut node_state =
         behind(wired(dual_node()), vec![Object::Pod(pod("web")), Object::Egress(egress("web")), Object::Egress(six)]);
     let to = "reg15=0/0x1,dl_dst=02:00:00:00:00:02";
     has(
-        &room,
+        &node_state,
         &[
             "table=0, priority=310,reg15=0/0x1,in_port=7,dl_src=02:00:00:00:00:02 actions=set_field:4294967294->in_port,set_field:0x1/0x1->reg15,resubmit(,0)",
             "table=0, priority=309,reg15=0/0x1,in_port=7 actions=drop",
@@ -114,15 +119,15 @@ fn an_egress_ip_is_answered_for_and_tunnels_end_there() {
             "table=0, priority=302,reg15=0/0x1,icmp6,icmp_type=135,icmp_code=0,nd_target=fd00:192:168:77::112 actions=move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],set_field:02:00:00:00:00:02->eth_src,move:NXM_NX_IPV6_SRC[]->NXM_NX_IPV6_DST[],set_field:fd00:192:168:77::112->ipv6_src,set_field:02:00:00:00:00:02->nd_sll,set_field:0x60000000->nd_reserved,set_field:2->nd_options_type,set_field:136->icmpv6_type,IN_PORT",
         ],
     );
-    assert_eq!(room.store().on_wire().vteps(), [ip("192.168.77.112"), ip("fd00:192:168:77::112")].into());
+    assert_eq!(node_state.store().on_wire().vteps(), [ip("192.168.77.112"), ip("fd00:192:168:77::112")].into());
     // The host translates: it answers for the address itself, and tunnels end there all the same.
     let host = v1::Egress { translation: v1::EgressTranslation::Host.into(), ..egress("web") };
-    apply(&mut room, vec![Object::Egress(host)]);
-    assert!(!lines(&room).iter().any(|line| line.contains("192.168.77.112")), "{:#?}", lines(&room));
-    assert!(room.store().on_wire().vteps().contains(&ip("192.168.77.112")));
-    let plan = room.plan(Write { remove: vec![Key::new(Kind::Egress, "egress-web")], ..Write::default() });
-    room.settle(plan);
-    assert_eq!(room.store().on_wire().vteps(), [ip("fd00:192:168:77::112")].into());
+    apply(&mut node_state, vec![Object::Egress(host)]);
+    assert!(!lines(&node_state).iter().any(|line| line.contains("192.168.77.112")), "{:#?}", lines(&node_state));
+    assert!(node_state.store().on_wire().vteps().contains(&ip("192.168.77.112")));
+    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::Egress, "egress-web")], ..Write::default() });
+    node_state.settle(plan);
+    assert_eq!(node_state.store().on_wire().vteps(), [ip("fd00:192:168:77::112")].into());
 }
 
 fn service() -> Object {
@@ -142,10 +147,10 @@ fn service() -> Object {
 fn services_are_served_from_the_wire_beside_the_host() {
     let mut node = wired(document_node());
     node.uplink.as_mut().unwrap().answered_addresses = vec!["192.168.77.150".to_owned()];
-    let mut room = behind(node.clone(), vec![service()]);
+    let mut node_state = behind(node.clone(), vec![service()]);
     let to = "reg15=0/0x1,dl_dst=02:00:00:00:00:02";
     has(
-        &room,
+        &node_state,
         &[
             &format!("table=0, priority=304,{to},tcp,nw_dst=192.168.77.102,tp_dst=30004 actions={ACROSS}"),
             &format!("table=0, priority=304,{to},tcp,nw_dst=192.168.77.102,tp_dst=80 actions={ACROSS}"),
@@ -159,10 +164,10 @@ fn services_are_served_from_the_wire_beside_the_host() {
             &format!("table=0, priority=304,{to},ct_state=+rel+trk,icmp,nw_dst=192.168.77.102 actions={ACROSS}"),
         ],
     );
-    assert!(!lines(&room).iter().any(|line| line.contains("10.96.1.1")), "cluster IPs are not of the wire");
-    assert!(lines(&room).iter().any(|line| line.contains("arp_tpa=192.168.77.150")));
-    assert_eq!(room.store().on_wire().announced(), [ip("192.168.77.150")].into());
-    let version = room.store().on_wire().version();
+    assert!(!lines(&node_state).iter().any(|line| line.contains("10.96.1.1")), "cluster IPs are not of the wire");
+    assert!(lines(&node_state).iter().any(|line| line.contains("arp_tpa=192.168.77.150")));
+    assert_eq!(node_state.store().on_wire().announced(), [ip("192.168.77.150")].into());
+    let version = node_state.store().on_wire().version();
     let endpoints = v1::Endpoints {
         service: "default/shop".to_owned(),
         port: "http".to_owned(),
@@ -173,8 +178,8 @@ fn services_are_served_from_the_wire_beside_the_host() {
             ..v1::Endpoint::default()
         }],
     };
-    apply(&mut room, vec![Object::Endpoints(endpoints)]);
-    assert_eq!(room.store().on_wire().version(), version, "an endpoint is not of the wire's business");
+    apply(&mut node_state, vec![Object::Endpoints(endpoints)]);
+    assert_eq!(node_state.store().on_wire().version(), version, "an endpoint is not of the wire's business");
     // Through the gateway, as Antrea does.
     node.uplink.as_mut().unwrap().external_traffic = false;
     node.uplink.as_mut().unwrap().answered_addresses.clear();
@@ -184,10 +189,11 @@ fn services_are_served_from_the_wire_beside_the_host() {
 
 #[test]
 fn without_a_bridge_nothing_is_written_there() {
-    let room = room(&wired(document_node()), vec![service(), Object::Pod(pod("web")), Object::Egress(egress("web"))]);
-    assert_eq!(lines(&room), BTreeSet::new());
-    assert_eq!(room.store().on_wire().vteps(), BTreeSet::new());
-    let flows: Vec<FlowId> = room.store().on_wire().flows().cloned().collect();
+    let node_state =
+        node_state(&wired(document_node()), vec![service(), Object::Pod(pod("web")), Object::Egress(egress("web"))]);
+    assert_eq!(lines(&node_state), BTreeSet::new());
+    assert_eq!(node_state.store().on_wire().vteps(), BTreeSet::new());
+    let flows: Vec<FlowId> = node_state.store().on_wire().flows().cloned().collect();
     assert!(flows.is_empty());
 }
 
@@ -196,9 +202,10 @@ fn what_is_said_of_the_wire_is_checked() {
     let refused = |change: fn(&mut v1::Uplink)| {
         let mut node = wired(document_node());
         change(node.uplink.as_mut().unwrap());
-        let mut room = Room::default();
-        room.set_ports(crate::testing::PORTS.map(|(name, number)| (name.to_owned(), number)).into_iter().collect());
-        let problems = room.plan_node(&node).map(|plan| room.revert(plan)).expect_err("it is wrong");
+        let mut node_state = NodeState::default();
+        node_state
+            .set_ports(crate::testing::PORTS.map(|(name, number)| (name.to_owned(), number)).into_iter().collect());
+        let problems = node_state.plan_node(&node).map(|plan| node_state.revert(plan)).expect_err("it is wrong");
         problems.all().iter().map(|problem| (problem.code, problem.field.clone())).collect::<Vec<_>>()
     };
     let field = "uplink.answered_addresses".to_owned();
@@ -222,12 +229,12 @@ fn pods_on_the_wire_are_led_past_the_host() {
     node.features = Some(v1::Features { pod_vlans: true, ..node.features.unwrap_or_default() });
     let seven = v1::Pod { vlan: 7, addresses: vec!["172.16.0.9".to_owned()], ..pod("web") };
     let flat = v1::Pod { addresses: vec!["192.168.77.51".to_owned()], ..pod("db") };
-    let room = behind(node, vec![Object::Pod(seven), Object::Pod(flat), Object::Pod(pod("client"))]);
+    let node_state = behind(node, vec![Object::Pod(seven), Object::Pod(flat), Object::Pod(pod("client"))]);
     let (web, db) = ("fa:b7:53:74:21:a6", "36:48:21:a2:9d:b4");
     let known = "set_field:0x1/0x1->reg15,resubmit(,0)";
     let group = "dl_dst=01:00:00:00:00:00/01:00:00:00:00:00";
     has(
-        &room,
+        &node_state,
         &[
             &format!("table=0, priority=310,reg15=0/0x1,in_port=7,dl_src={web},dl_vlan=7 actions={known}"),
             &format!("table=0, priority=310,reg15=0/0x1,in_port=7,dl_src={db},vlan_tci=0x0000/0x0fff actions={known}"),
@@ -237,5 +244,5 @@ fn pods_on_the_wire_are_led_past_the_host() {
             &format!("table=0, priority=301,icmp6,vlan_tci=0x0000/0x0fff,{group} actions=NORMAL,output:7"),
         ],
     );
-    assert!(!lines(&room).iter().any(|line| line.contains("5e:b5:e3:a6:90:b7")), "an ordinary Pod is not there");
+    assert!(!lines(&node_state).iter().any(|line| line.contains("5e:b5:e3:a6:90:b7")), "an ordinary Pod is not there");
 }

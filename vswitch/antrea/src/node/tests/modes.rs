@@ -1,7 +1,7 @@
 //! Traffic modes, features, and the uplink.
 
-use crate::testing::{assert_has, document_node, dual_node, dump, dump_of, mac, peer, pod, room};
-use crate::{Key, Room};
+use crate::testing::{assert_has, document_node, dual_node, dump, dump_of, mac, node_state, peer, pod};
+use crate::{Key, NodeState};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
@@ -19,8 +19,8 @@ pub(super) fn mode(mode: v1::TrafficMode, proxy: bool) -> v1::NodeConfig {
     node
 }
 
-fn has_no(room: &Room, part: &str) {
-    let lines: Vec<String> = dump(room).into_values().flatten().filter(|line| line.contains(part)).collect();
+fn has_no(node_state: &NodeState, part: &str) {
+    let lines: Vec<String> = dump(node_state).into_values().flatten().filter(|line| line.contains(part)).collect();
     assert!(lines.is_empty(), "{lines:#?}");
 }
 
@@ -29,7 +29,7 @@ const GATEWAY: &str = "set_field:ba:5e:d1:55:aa:c0->eth_dst,set_field:0x20/0xf0-
 #[test]
 fn policy_only_leaves_routes_to_the_host_and_judges_services_again() {
     let node = mode(v1::TrafficMode::NetworkPolicyOnly, false);
-    let room = room(&node, vec![Object::Pod(pod("web"))]);
+    let node_state = node_state(&node, vec![Object::Pod(pod("web"))]);
     for line in [
         format!("table=L3Forwarding, priority=190,ip actions={GATEWAY}"),
         "table=L3Forwarding, priority=195,ip,nw_dst=10.10.0.24 actions=set_field:fa:b7:53:74:21:a6->eth_dst,goto_table:L3DecTTL".to_owned(),
@@ -42,21 +42,21 @@ fn policy_only_leaves_routes_to_the_host_and_judges_services_again() {
         "table=DNAT, priority=200,ip,nw_dst=10.96.0.0/12 actions=set_field:ba:5e:d1:55:aa:c0->eth_dst,set_field:0x2->reg1,set_field:0x200000/0x600000->reg0,goto_table:ConntrackCommit".to_owned(),
         "table=ConntrackState, priority=0 actions=goto_table:DNAT".to_owned(),
     ] {
-        assert_has(&room, &line);
+        assert_has(&node_state, &line);
     }
-    has_no(&room, "tun_dst");
-    has_no(&room, "ServiceLB");
+    has_no(&node_state, "tun_dst");
+    has_no(&node_state, "ServiceLB");
     // By the virtual address nobody can be bridged to the Pod.
-    has_no(&room, "reg0=0/0x200");
+    has_no(&node_state, "reg0=0/0x200");
     // Nor if the cluster gives its Nodes CIDRs.
     let mut with_cidr = node;
     with_cidr.pod_cidrs = vec!["10.10.0.0/24".to_owned()];
-    has_no(&crate::testing::room(&with_cidr, vec![Object::Pod(pod("web"))]), "reg0=0/0x200");
+    has_no(&crate::testing::node_state(&with_cidr, vec![Object::Pod(pod("web"))]), "reg0=0/0x200");
     let mut node = mode(v1::TrafficMode::NetworkPolicyOnly, false);
     node.set_families(v1::Families::Ipv6);
     node.service_cidrs.clear();
     node.gateway.as_mut().unwrap().addresses.clear();
-    let six = crate::testing::room(&node, Vec::new());
+    let six = crate::testing::node_state(&node, Vec::new());
     let answer = dump_of(&six, &["IPv6"]);
     assert!(
         answer
@@ -69,10 +69,11 @@ fn policy_only_leaves_routes_to_the_host_and_judges_services_again() {
 
 #[test]
 fn without_encapsulation_peers_are_behind_the_gateway() {
-    let with = room(&mode(v1::TrafficMode::NoEncap, true), vec![Object::PeerNode(peer()), Object::Pod(pod("web"))]);
+    let with =
+        node_state(&mode(v1::TrafficMode::NoEncap, true), vec![Object::PeerNode(peer()), Object::Pod(pod("web"))]);
     assert_has(&with, &format!("table=L3Forwarding, priority=200,ip,nw_dst=10.10.1.0/24 actions={GATEWAY}"));
     has_no(&with, "0x20000000/0x20000000");
-    let without = room(&mode(v1::TrafficMode::NoEncap, false), vec![Object::Pod(pod("web"))]);
+    let without = node_state(&mode(v1::TrafficMode::NoEncap, false), vec![Object::Pod(pod("web"))]);
     assert_has(
         &without,
         "table=ConntrackZone, priority=220,ip,in_port=2,nw_dst=10.10.0.24 actions=ct(table=ConntrackState,zone=65520,nat)",
@@ -86,11 +87,14 @@ fn without_encapsulation_peers_are_behind_the_gateway() {
 fn what_enters_again_for_nobody_known_leaves_by_the_gateway() {
     let back = format!("table=L3Forwarding, priority=190,ip,reg0=0x2/0xf,reg4=0x20000000/0x20000000 actions={GATEWAY}");
     for of in [v1::TrafficMode::NoEncap, v1::TrafficMode::Hybrid] {
-        assert_has(&room(&mode(of, false), Vec::new()), &back);
-        has_no(&room(&mode(of, true), Vec::new()), "reg4=0x20000000/0x20000000");
+        assert_has(&node_state(&mode(of, false), Vec::new()), &back);
+        has_no(&node_state(&mode(of, true), Vec::new()), "reg4=0x20000000/0x20000000");
     }
     // There everything does.
-    has_no(&room(&mode(v1::TrafficMode::NetworkPolicyOnly, false), Vec::new()), "L3Forwarding, priority=190,ip,reg0");
+    has_no(
+        &node_state(&mode(v1::TrafficMode::NetworkPolicyOnly, false), Vec::new()),
+        "L3Forwarding, priority=190,ip,reg0",
+    );
 }
 
 #[test]
@@ -102,7 +106,7 @@ fn hybrid_tunnels_to_other_links_alone() {
         transport_addresses: vec!["192.168.78.104".to_owned()],
         ..peer()
     };
-    let room = room(&node, vec![Object::PeerNode(peer()), Object::PeerNode(far)]);
+    let node_state = node_state(&node, vec![Object::PeerNode(peer()), Object::PeerNode(far)]);
     let tunnel = |end: &str| {
         format!(
             "set_field:ba:5e:d1:55:aa:c0->eth_src,set_field:aa:bb:cc:dd:ee:ff->eth_dst,set_field:{end}->tun_dst,set_field:0x10/0xf0->reg0,goto_table:L3DecTTL"
@@ -114,7 +118,7 @@ fn hybrid_tunnels_to_other_links_alone() {
         format!("table=L3Forwarding, priority=201,ct_state=+rpl+trk,ct_mark=0x1/0xf,ip,reg0=0x2/0xf,nw_dst=10.10.1.0/24 actions={}", tunnel("192.168.77.103")),
         "table=ConntrackZone, priority=220,ip,in_port=2,nw_dst=10.10.2.0/24 actions=ct(table=ConntrackState,zone=65520,nat)".to_owned(),
     ] {
-        assert_has(&room, &line);
+        assert_has(&node_state, &line);
     }
 }
 
@@ -123,7 +127,7 @@ fn features_that_are_off_write_nothing() {
     let mut node = document_node();
     node.l7 = None;
     node.features = Some(v1::Features { antrea_policy: Some(false), egress: Some(false), ..v1::Features::default() });
-    let room = room(&node, vec![Object::Pod(pod("web")), Object::PeerNode(peer())]);
+    let node_state = node_state(&node, vec![Object::Pod(pod("web")), Object::PeerNode(peer())]);
     for line in [
         "table=EgressRule, priority=210,ct_state=-new+est,ip actions=goto_table:EgressMetric",
         "table=IngressRule, priority=210,ct_state=-new+rel,ip actions=goto_table:IngressMetric",
@@ -132,14 +136,14 @@ fn features_that_are_off_write_nothing() {
         "table=ConntrackState, priority=190,ct_state=+new+trk,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x40000/0x70000->reg4,resubmit(,ServiceLB,ct),set_field:0x20000/0x70000->reg4,goto_table:EgressRule",
         "table=L2ForwardingCalc, priority=0 actions=goto_table:IngressSecurityClassifier",
     ] {
-        assert_has(&room, line);
+        assert_has(&node_state, line);
     }
-    let tables = dump(&room);
+    let tables = dump(&node_state);
     for table in ["EgressMark", "TrafficControl", "NodePortMark", "AntreaPolicyEgressRule", "DNAT", "VLAN"] {
         assert!(!tables.contains_key(table), "{table}");
     }
-    has_no(&room, "0x80/0x80");
-    let part = room.store().part(&Key::node()).unwrap();
+    has_no(&node_state, "0x80/0x80");
+    let part = node_state.store().part(&Key::node()).unwrap();
     assert!(part.faults().is_empty());
 }
 
@@ -148,13 +152,13 @@ fn the_hosts_own_port_is_believed() {
     let mut node = document_node();
     node.set_local_probe(v1::LocalProbe::ByPort);
     node.local_probe_port = "probe0".to_owned();
-    let room = room(&node, Vec::new());
+    let node_state = node_state(&node, Vec::new());
     assert_has(
-        &room,
+        &node_state,
         "table=IngressSecurityClassifier, priority=210,ct_state=-rpl+trk,ip,in_port=4 actions=goto_table:ConntrackCommit",
     );
     assert_has(
-        &room,
+        &node_state,
         "table=Classifier, priority=200,in_port=4 actions=set_field:0x2/0xf->reg0,set_field:0x10000000/0x10000000->reg4,goto_table:SpoofGuard",
     );
 }
@@ -163,13 +167,13 @@ fn the_hosts_own_port_is_believed() {
 fn what_the_agent_answers_is_the_documents() {
     let mut node = document_node();
     node.taken_over = vec![v1::PacketCategory::ServiceReject.into(), v1::PacketCategory::PolicyReject.into()];
-    let room = room(&node, Vec::new());
+    let node_state = node_state(&node, Vec::new());
     assert_has(
-        &room,
+        &node_state,
         "table=EndpointDNAT, priority=200,reg0=0x4000/0x4000 actions=controller(reason=no_match,id=62377,userdata=04)",
     );
     assert_has(
-        &room,
+        &node_state,
         "table=Output, priority=200,reg0=0x4400000/0xfe600000 actions=meter:256,controller(reason=no_match,id=62373,userdata=01.02)",
     );
 }
@@ -184,7 +188,7 @@ fn from_the_wire_comes_no_address_of_ours_and_answers_go_where_it_came_from() {
     wire.set_path(v1::PeerPath::Uplink);
     wire.mac = mac("02:00:00:00:00:03");
     let foreign = v1::Pod { addresses: vec!["10.20.0.9".to_owned()], ..pod("web") };
-    let room = room(&node, vec![Object::PeerNode(wire), Object::Pod(foreign)]);
+    let node_state = node_state(&node, vec![Object::PeerNode(wire), Object::Pod(foreign)]);
     let from = "set_field:0x4/0xf->reg0,set_field:0x200/0x200->reg0,set_field:0x8000000/0x8000000->reg4,move:NXM_OF_ETH_SRC[]->OXM_OF_PKT_REG5[0..47],goto_table:UnSNAT";
     for line in [
         format!("table=Classifier, priority=200,in_port=3,dl_dst=02:00:00:00:00:02 actions={from}"),
@@ -194,7 +198,7 @@ fn from_the_wire_comes_no_address_of_ours_and_answers_go_where_it_came_from() {
         "table=L3Forwarding, priority=210,ct_state=+rpl+trk,ct_mark=0x4/0xf,ipv6 actions=set_field:02:00:00:00:00:02->eth_src,move:NXM_NX_CT_LABEL[76..123]->NXM_OF_ETH_DST[],set_field:0x40/0xf0->reg0,goto_table:L3DecTTL".to_owned(),
         "table=L3Forwarding, priority=190,ip,reg0=0x6/0xf,dl_src=02:00:00:00:00:02 actions=set_field:0x40/0xf0->reg0,goto_table:L2ForwardingCalc".to_owned(),
     ] {
-        assert_has(&room, &line);
+        assert_has(&node_state, &line);
     }
     for source in [
         "nw_src=10.10.0.0/24",
@@ -206,7 +210,7 @@ fn from_the_wire_comes_no_address_of_ours_and_answers_go_where_it_came_from() {
         "nw_src=10.10.1.0/24",
         "nw_src=10.20.0.9",
     ] {
-        assert_has(&room, &format!("table=Classifier, priority=220,ip,in_port=3,{source} actions=drop"));
+        assert_has(&node_state, &format!("table=Classifier, priority=220,ip,in_port=3,{source} actions=drop"));
     }
-    assert_has(&room, "table=Classifier, priority=220,ipv6,in_port=3,ipv6_src=fd00:10:10:1::/64 actions=drop");
+    assert_has(&node_state, "table=Classifier, priority=220,ipv6,in_port=3,ipv6_src=fd00:10:10:1::/64 actions=drop");
 }

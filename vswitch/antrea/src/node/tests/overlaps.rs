@@ -1,7 +1,7 @@
 //! Flows of one priority that a packet may meet both of: the pipeline does not say which one counts.
 
-use crate::testing::{cluster, document_node, dual_node, line, mac, peer, pod, room};
-use crate::{FlowId, Room};
+use crate::testing::{cluster, document_node, dual_node, line, mac, node_state, peer, pod};
+use crate::{FlowId, NodeState};
 use std::collections::BTreeSet;
 use vswitch_flow::spec::Update;
 use vswitch_proto::antrea::v1;
@@ -25,9 +25,9 @@ const KNOWN: [(&str, &str, &str); 6] = [
     ("table=SNATMark, priority=205", "pkt_mark=", "what comes from the wire has no Egress"),
 ];
 
-fn overlaps(room: &Room) -> BTreeSet<String> {
-    let facts = room.facts().unwrap();
-    let mut flows: Vec<_> = room
+fn overlaps(node_state: &NodeState) -> BTreeSet<String> {
+    let facts = node_state.facts().unwrap();
+    let mut flows: Vec<_> = node_state
         .store()
         .everything()
         .into_iter()
@@ -63,7 +63,7 @@ fn no_two_flows_of_a_priority_are_for_the_same_packet() {
         nodes.extend([true, false].map(|proxy| (super::modes::mode(mode, proxy), objects.clone())));
     }
     for (node, objects) in nodes {
-        let found = overlaps(&room(&node, objects));
+        let found = overlaps(&node_state(&node, objects));
         assert!(found.is_empty(), "{}", found.into_iter().collect::<Vec<_>>().join("\n\n"));
     }
 }

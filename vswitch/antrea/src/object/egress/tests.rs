@@ -2,9 +2,9 @@
 
 use super::Egress;
 use crate::testing::{
-    apply, assert_has, document_node, dual_node, dump, dump_of, egress, ip, mac, peer, pod, degraded, refused, room, traffic_control,
+    apply, assert_has, document_node, dual_node, dump, dump_of, egress, ip, mac, peer, pod, degraded, refused, node_state, traffic_control,
 };
-use crate::{Code, Flush, Key, Kind, Problems, Room, Write};
+use crate::{Code, Flush, Key, Kind, Problems, NodeState, Write};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
@@ -34,8 +34,8 @@ fn limited(rate_kbps: u32) -> v1::Egress {
     v1::Egress { bandwidth: Some(v1::EgressBandwidth { rate_kbps, burst_kb: 200 }), ..egress("web") }
 }
 
-fn meter(room: &Room, id: u32) -> Option<String> {
-    room.store().everything().iter().find_map(|update| match update {
+fn meter(node_state: &NodeState, id: u32) -> Option<String> {
+    node_state.store().everything().iter().find_map(|update| match update {
         vswitch_flow::spec::Update::AddMeter(meter) if meter.id == id => Some(format!("{meter:?}")),
         _ => None,
     })
@@ -44,16 +44,16 @@ fn meter(room: &Room, id: u32) -> Option<String> {
 #[test]
 fn a_rate_is_a_meter_of_the_addresss_mark() {
     let node = shaping(document_node());
-    let mut room = room(&node, vec![Object::Pod(pod("web")), Object::Egress(limited(500))]);
-    assert_has(&room, "table=EgressMark, priority=200,ct_state=+trk,ip,in_port=37 actions=set_field:0x1/0xff->pkt_mark,set_field:0x20/0xf0->reg0,set_field:0e:00:00:00:01:01->eth_src,goto_table:EgressQoS");
-    assert_has(&room, "table=EgressQoS, priority=200,pkt_mark=0x1/0xff actions=meter:1,goto_table:L2ForwardingCalc");
-    assert_has(&room, "table=EgressQoS, priority=190 actions=goto_table:L2ForwardingCalc");
-    let told = meter(&room, 1).unwrap();
+    let mut node_state = node_state(&node, vec![Object::Pod(pod("web")), Object::Egress(limited(500))]);
+    assert_has(&node_state, "table=EgressMark, priority=200,ct_state=+trk,ip,in_port=37 actions=set_field:0x1/0xff->pkt_mark,set_field:0x20/0xf0->reg0,set_field:0e:00:00:00:01:01->eth_src,goto_table:EgressQoS");
+    assert_has(&node_state, "table=EgressQoS, priority=200,pkt_mark=0x1/0xff actions=meter:1,goto_table:L2ForwardingCalc");
+    assert_has(&node_state, "table=EgressQoS, priority=190 actions=goto_table:L2ForwardingCalc");
+    let told = meter(&node_state, 1).unwrap();
     assert!(told.contains("pktps: false") && told.contains("rate: 500") && told.contains("burst: 200"), "{told}");
-    let updates = apply(&mut room, vec![Object::Egress(limited(600))]);
+    let updates = apply(&mut node_state, vec![Object::Egress(limited(600))]);
     assert!(matches!(updates[..], [vswitch_flow::spec::Update::ModifyMeter(_)]), "{updates:?}");
-    apply(&mut room, vec![Object::Egress(egress("web"))]);
-    assert_eq!(meter(&room, 1), None);
+    apply(&mut node_state, vec![Object::Egress(egress("web"))]);
+    assert_eq!(meter(&node_state, 1), None);
 }
 
 #[test]
@@ -65,25 +65,25 @@ fn several_egresses_share_an_address() {
         Object::Egress(egress("web")),
         Object::Egress(second.clone()),
     ];
-    let mut room = room(&document_node(), objects);
-    assert_eq!(room.ids().mark(&ip("192.168.77.112")), Some(1));
-    let marked = dump_of(&room, &["EgressMark"]);
+    let mut node_state = node_state(&document_node(), objects);
+    assert_eq!(node_state.ids().mark(&ip("192.168.77.112")), Some(1));
+    let marked = dump_of(&node_state, &["EgressMark"]);
     let marked = marked.iter().filter(|line| line.contains("0x1/0xff->pkt_mark"));
     let (engine, others): (Vec<&String>, Vec<&String>) = marked.partition(|line| line.contains("reg0=0x7/0xf,nw_src="));
     assert_eq!((others.len(), engine.len()), (3, 2), "both Pods, and tunnels once; Pods behind the engine");
     let unlike = v1::Egress { name: "egress-x".to_owned(), node: String::new(), ..second };
-    let problems = degraded(&mut room, Object::Egress(unlike));
+    let problems = degraded(&mut node_state, Object::Egress(unlike));
     assert_eq!((problems[0].code.as_str(), problems[0].other.clone().unwrap_or_default().name.as_str()), ("CONFLICT", "egress-second"));
     // The first one goes: the address, its mark and its tunnels stay.
-    let plan = room.plan(Write { remove: vec![Key::new(Kind::Egress, "egress-web")], ..Write::default() });
+    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::Egress, "egress-web")], ..Write::default() });
     // Its Pod's flow, and that for what the engine returns.
     assert!(plan.flush.is_empty() && plan.updates.len() == 2, "{:?}", plan.updates);
-    room.settle(plan);
-    assert_eq!(room.ids().mark(&ip("192.168.77.112")), Some(1));
-    let plan = room.plan(Write { remove: vec![Key::new(Kind::Egress, "egress-second")], ..Write::default() });
+    node_state.settle(plan);
+    assert_eq!(node_state.ids().mark(&ip("192.168.77.112")), Some(1));
+    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::Egress, "egress-second")], ..Write::default() });
     assert_eq!(plan.flush, [Flush::Address(ip("192.168.77.112"))]);
-    room.settle(plan);
-    assert_eq!(room.ids().mark(&ip("192.168.77.112")), None);
+    node_state.settle(plan);
+    assert_eq!(node_state.ids().mark(&ip("192.168.77.112")), None);
 }
 
 #[test]
@@ -91,30 +91,30 @@ fn of_two_that_name_a_pod_the_lower_name_counts() {
     let rival = v1::Egress { name: "a-rival".to_owned(), address: "192.168.77.120".to_owned(), ..egress("web") };
     let six = v1::Egress { name: "a-six".to_owned(), address: "fd00:192:168:77::112".to_owned(), ..egress("web") };
     let first = vec![Object::Pod(pod("web")), Object::Egress(egress("web"))];
-    let mut room = room(&dual_node(), first);
-    let before = dump(&room);
-    apply(&mut room, vec![Object::Egress(rival), Object::Egress(six)]);
+    let mut node_state = node_state(&dual_node(), first);
+    let before = dump(&node_state);
+    apply(&mut node_state, vec![Object::Egress(rival), Object::Egress(six)]);
     let degraded: Vec<(String, Code)> =
-        room.degraded().iter().map(|(key, problems)| (key.name.to_string(), problems.all()[0].code)).collect();
+        node_state.degraded().iter().map(|(key, problems)| (key.name.to_string(), problems.all()[0].code)).collect();
     assert_eq!(degraded, [("egress-web".to_owned(), Code::Conflict)], "another family's does not count");
-    let of_web = |room: &Room| dump_of(room, &["EgressMark"]).into_iter().filter(|line| line.contains("web-7975")).count();
-    assert_eq!(of_web(&room), 2);
+    let of_web = |node_state: &NodeState| dump_of(node_state, &["EgressMark"]).into_iter().filter(|line| line.contains("web-7975")).count();
+    assert_eq!(of_web(&node_state), 2);
     let remove = vec![Key::new(Kind::Egress, "a-rival"), Key::new(Kind::Egress, "a-six")];
-    let plan = room.plan(Write { remove, ..Write::default() });
-    room.settle(plan);
-    assert!(room.degraded().is_empty());
-    assert_eq!(dump(&room), before);
+    let plan = node_state.plan(Write { remove, ..Write::default() });
+    node_state.settle(plan);
+    assert!(node_state.degraded().is_empty());
+    assert_eq!(dump(&node_state), before);
 }
 
 #[test]
 fn nobody_has_the_address_yet() {
     let nobody = v1::Egress { node: String::new(), ..egress("web") };
-    let mut room = room(&document_node(), vec![Object::Pod(pod("web")), Object::Egress(nobody)]);
-    assert_has(&room, "table=EgressMark, priority=200,ip,in_port=37 actions=drop");
-    assert_eq!(room.degraded().values().next().map(|problems| problems.all()[0].code), Some(Code::Pending));
-    assert_eq!(room.ids().marked().count(), 0);
-    apply(&mut room, vec![Object::Egress(egress("web"))]);
-    assert!(room.degraded().is_empty());
+    let mut node_state = node_state(&document_node(), vec![Object::Pod(pod("web")), Object::Egress(nobody)]);
+    assert_has(&node_state, "table=EgressMark, priority=200,ip,in_port=37 actions=drop");
+    assert_eq!(node_state.degraded().values().next().map(|problems| problems.all()[0].code), Some(Code::Pending));
+    assert_eq!(node_state.ids().marked().count(), 0);
+    apply(&mut node_state, vec![Object::Egress(egress("web"))]);
+    assert!(node_state.degraded().is_empty());
 }
 
 #[test]
@@ -125,15 +125,15 @@ fn a_remote_one_leaves_by_the_peers_own_tunnel_and_by_ipv6() {
         ..peer()
     };
     let six = v1::Egress { address: "fd00::5".to_owned(), ..egress("client") };
-    let room = room(&dual_node(), vec![Object::Pod(pod("client")), Object::PeerNode(own), Object::Egress(six)]);
-    assert_has(&room, "table=EgressMark, priority=200,ipv6,in_port=36 actions=set_field:ba:5e:d1:55:aa:c0->eth_src,set_field:aa:bb:cc:dd:ee:ff->eth_dst,set_field:fd00::5->tun_ipv6_dst,set_field:0x10/0xf0->reg0,set_field:0x80000/0x80000->reg0,goto_table:L2ForwardingCalc");
-    assert_has(&room, "table=L2ForwardingCalc, priority=201,dl_dst=aa:bb:cc:dd:ee:ff,tun_ipv6_dst=fd00::5 actions=set_field:0x4->reg1,set_field:0x200000/0x600000->reg0,goto_table:TrafficControl");
+    let node_state = node_state(&dual_node(), vec![Object::Pod(pod("client")), Object::PeerNode(own), Object::Egress(six)]);
+    assert_has(&node_state, "table=EgressMark, priority=200,ipv6,in_port=36 actions=set_field:ba:5e:d1:55:aa:c0->eth_src,set_field:aa:bb:cc:dd:ee:ff->eth_dst,set_field:fd00::5->tun_ipv6_dst,set_field:0x10/0xf0->reg0,set_field:0x80000/0x80000->reg0,goto_table:L2ForwardingCalc");
+    assert_has(&node_state, "table=L2ForwardingCalc, priority=201,dl_dst=aa:bb:cc:dd:ee:ff,tun_ipv6_dst=fd00::5 actions=set_field:0x4->reg1,set_field:0x200000/0x600000->reg0,goto_table:TrafficControl");
 }
 
 #[test]
 fn the_switch_translates_on_the_uplink() {
     let objects = || vec![Object::Pod(pod("web")), Object::Egress(egress("web"))];
-    let wire = room(&wired(document_node()), objects());
+    let wire = node_state(&wired(document_node()), objects());
     for line in [
         "table=EgressMark, priority=200,ct_state=+trk,ip,in_port=37 actions=set_field:0x1/0xff->pkt_mark,set_field:0x40/0xf0->reg0,set_field:02:00:00:00:00:02->eth_src,set_field:02:00:00:00:00:fe->eth_dst,goto_table:L3DecTTL",
         "table=EgressMark, priority=200,ct_state=+trk,ip,tun_dst=192.168.77.112 actions=set_field:0x1/0xff->pkt_mark,set_field:0x40/0xf0->reg0,set_field:02:00:00:00:00:02->eth_src,set_field:02:00:00:00:00:fe->eth_dst,goto_table:L3DecTTL",
@@ -145,12 +145,12 @@ fn the_switch_translates_on_the_uplink() {
     ] {
         assert_has(&wire, line);
     }
-    let rate = room(&shaping(wired(document_node())), vec![Object::Egress(limited(9))]);
+    let rate = node_state(&shaping(wired(document_node())), vec![Object::Egress(limited(9))]);
     assert_has(&rate, "table=EgressQoS, priority=200,pkt_mark=0x1/0xff actions=meter:1,goto_table:L3DecTTL");
     // The host does, if it is told to; and then nothing of that is there.
     let mut host = egress("web");
     host.set_translation(v1::EgressTranslation::Host);
-    let host = room(&wired(document_node()), vec![Object::Pod(pod("web")), Object::Egress(host)]);
+    let host = node_state(&wired(document_node()), vec![Object::Pod(pod("web")), Object::Egress(host)]);
     assert_has(&host, "table=EgressMark, priority=200,ct_state=+trk,ip,in_port=37 actions=set_field:0x1/0xff->pkt_mark,set_field:0x20/0xf0->reg0,set_field:0e:00:00:00:01:01->eth_src,goto_table:L2ForwardingCalc");
     assert!(!dump_of(&host, &["UnSNAT", "SNAT"]).iter().any(|line| line.contains("65522")));
 }
@@ -160,12 +160,12 @@ fn without_a_next_hop_its_pods_wait() {
     let mut node = wired(document_node());
     let uplink = node.uplink.as_mut().unwrap();
     uplink.next_hops.iter_mut().for_each(|hop| hop.mac = None);
-    let unknown = room(&node, vec![Object::Pod(pod("web")), Object::Egress(egress("web"))]);
+    let unknown = node_state(&node, vec![Object::Pod(pod("web")), Object::Egress(egress("web"))]);
     assert_has(&unknown, "table=EgressMark, priority=200,ct_state=+trk,ip,in_port=37 actions=drop");
     assert_eq!(unknown.degraded().values().next().map(|problems| problems.all()[0].code), Some(Code::Pending));
     let uplink = node.uplink.as_mut().unwrap();
     uplink.next_hops.clear();
-    let none = room(&node, vec![Object::Pod(pod("web")), Object::Egress(egress("web"))]);
+    let none = node_state(&node, vec![Object::Pod(pod("web")), Object::Egress(egress("web"))]);
     assert_has(&none, "table=EgressMark, priority=200,ct_state=+trk,ip,tun_dst=192.168.77.112 actions=drop");
     assert_eq!(none.degraded().len(), 1);
 }
@@ -195,11 +195,11 @@ fn everything_that_is_wrong_by_itself_is_found_at_once() {
 #[test]
 fn what_is_wrong_beside_others_is_found() {
     let there = vec![Object::Pod(pod("db")), Object::TrafficControl(traffic_control("db")), Object::PeerNode(peer())];
-    let mut plain = room(&document_node(), there);
-    let check = |room: &mut Room, change: fn(&mut v1::Egress), code: &str, field: &str| {
+    let mut plain = node_state(&document_node(), there);
+    let check = |node_state: &mut NodeState, change: fn(&mut v1::Egress), code: &str, field: &str| {
         let mut bad = egress("web");
         change(&mut bad);
-        let problems = degraded(room, Object::Egress(bad));
+        let problems = degraded(node_state, Object::Egress(bad));
         assert!(problems.iter().any(|found| found.code == code && found.field == field), "{code} {field}: {problems:?}");
     };
     check(&mut plain, |egress| egress.address = "10.10.0.25".to_owned(), "OVERLAP", "address");
@@ -212,7 +212,7 @@ fn what_is_wrong_beside_others_is_found() {
     check(&mut plain, rate, "FEATURE", "bandwidth");
     let mut node = document_node();
     node.features = Some(v1::Features { egress: Some(false), ..node.features.unwrap_or_default() });
-    let mut off = room(&node, Vec::new());
+    let mut off = node_state(&node, Vec::new());
     check(&mut off, |_| (), "FEATURE", "");
 }
 
@@ -222,11 +222,11 @@ fn there_are_marks_for_255_addresses() {
         let [high, low] = at.to_be_bytes();
         Object::Egress(v1::Egress { name: format!("e{at:03}"), address: format!("172.16.{high}.{low}"), ..egress("web") })
     };
-    let mut room = room(&document_node(), (1..=255).map(of).collect());
-    let problems = refused(&mut room, of(256));
+    let mut node_state = node_state(&document_node(), (1..=255).map(of).collect());
+    let problems = refused(&mut node_state, of(256));
     assert_eq!(problems[0].code, "LIMIT");
-    let plan = room.plan(Write { objects: vec![of(256)], remove: vec![Key::new(Kind::Egress, "e007")], ..Write::default() });
+    let plan = node_state.plan(Write { objects: vec![of(256)], remove: vec![Key::new(Kind::Egress, "e007")], ..Write::default() });
     assert!(plan.result.applied, "{:?}", plan.result.statuses);
-    room.settle(plan);
-    assert_eq!(room.ids().mark(&ip("172.16.1.0")), Some(7));
+    node_state.settle(plan);
+    assert_eq!(node_state.ids().mark(&ip("172.16.1.0")), Some(7));
 }

@@ -2,7 +2,7 @@
 
 use super::Pod;
 use crate::testing::{
-    apply, assert_has, document_node, dual_node, dump, dump_of, egress, ip, mac, peer, pod, degraded, room, traffic_control,
+    apply, assert_has, document_node, dual_node, dump, dump_of, egress, ip, mac, peer, pod, degraded, node_state, traffic_control,
 };
 use crate::{Code, Key, Problems};
 use vswitch_proto::antrea::v1;
@@ -14,7 +14,7 @@ fn dual() -> v1::Pod {
 
 #[test]
 fn an_ipv6_pod_says_who_it_is_and_nothing_else() {
-    let room = room(&dual_node(), vec![Object::Pod(dual())]);
+    let node_state = node_state(&dual_node(), vec![Object::Pod(dual())]);
     let who = "in_port=37,dl_src=fa:b7:53:74:21:a6";
     let lines = [
         format!("table=SpoofGuard, priority=200,ip,{who},nw_src=10.10.0.24 actions=goto_table:UnSNAT"),
@@ -29,19 +29,19 @@ fn an_ipv6_pod_says_who_it_is_and_nothing_else() {
         "table=L3Forwarding, priority=200,ipv6,reg0=0x200/0x200,ipv6_dst=fd00:10:10::18 actions=set_field:ba:5e:d1:55:aa:c0->eth_src,set_field:fa:b7:53:74:21:a6->eth_dst,goto_table:L3DecTTL".to_owned(),
     ];
     for line in &lines {
-        assert_has(&room, line);
+        assert_has(&node_state, line);
     }
     let of_pod = |line: &&String| line.contains("web-7975");
-    assert_eq!(dump_of(&room, &["SpoofGuard"]).iter().filter(of_pod).count(), lines.len() - 1, "and no other");
-    let part = room.store().part(&Key::new(crate::Kind::Pod, "default/web")).unwrap();
+    assert_eq!(dump_of(&node_state, &["SpoofGuard"]).iter().filter(of_pod).count(), lines.len() - 1, "and no other");
+    let part = node_state.store().part(&Key::new(crate::Kind::Pod, "default/web")).unwrap();
     assert!(part.faults().is_empty());
 }
 
 #[test]
 fn a_pod_that_changes_changes_its_own_flows_alone() {
-    let mut room = room(&document_node(), vec![Object::Pod(pod("web")), Object::Pod(pod("db"))]);
+    let mut node_state = node_state(&document_node(), vec![Object::Pod(pod("web")), Object::Pod(pod("db"))]);
     let other = v1::Pod { addresses: vec!["10.10.0.99".to_owned()], ..pod("web") };
-    let updates = apply(&mut room, vec![Object::Pod(other)]);
+    let updates = apply(&mut node_state, vec![Object::Pod(other)]);
     // ARP, SpoofGuard and its route, each away and anew.
     assert_eq!(updates.len(), 6, "{updates:?}");
 }
@@ -50,11 +50,11 @@ fn a_pod_that_changes_changes_its_own_flows_alone() {
 fn multicast_counts_pods() {
     let mut node = document_node();
     node.features = Some(v1::Features { multicast: true, ..node.features.unwrap_or_default() });
-    let room = room(&node, vec![Object::Pod(pod("web"))]);
-    assert_has(&room, "table=MulticastEgressPodMetric, priority=200,ip,nw_src=10.10.0.24 actions=goto_table:MulticastRouting");
-    assert_has(&room, "table=MulticastIngressPodMetric, priority=200,ip,reg1=0x25 actions=goto_table:MulticastOutput");
+    let node_state = node_state(&node, vec![Object::Pod(pod("web"))]);
+    assert_has(&node_state, "table=MulticastEgressPodMetric, priority=200,ip,nw_src=10.10.0.24 actions=goto_table:MulticastRouting");
+    assert_has(&node_state, "table=MulticastIngressPodMetric, priority=200,ip,reg1=0x25 actions=goto_table:MulticastOutput");
     assert_has(
-        &room,
+        &node_state,
         "table=SpoofGuard, priority=200,ip,in_port=37,dl_src=fa:b7:53:74:21:a6,nw_src=10.10.0.24 actions=goto_table:PipelineIPClassifier",
     );
 }
@@ -109,14 +109,14 @@ fn what_is_wrong_beside_others_is_found() {
         Object::Egress(egress("web")),
         Object::TrafficControl(traffic_control("web")),
     ];
-    let mut room = room(&document_node(), others);
+    let mut node_state = node_state(&document_node(), others);
     let mut check = |bad: v1::Pod, code: &str, field: &str, other: &str| {
-        let before = dump(&room);
-        let problems = degraded(&mut room, Object::Pod(bad.clone()));
+        let before = dump(&node_state);
+        let problems = degraded(&mut node_state, Object::Pod(bad.clone()));
         let found = problems.iter().find(|problem| problem.code == code && problem.field == field);
         let found = found.unwrap_or_else(|| panic!("{bad:?} is not {code}: {problems:?}"));
         assert_eq!(found.other.clone().unwrap_or_default().name, other, "{found:?}");
-        assert_eq!(dump(&room), before);
+        assert_eq!(dump(&node_state), before);
     };
     let port = |port: &str| v1::Pod { port: port.to_owned(), ..pod("web") };
     check(port("nowhere"), "PORT", "port", "");
@@ -138,6 +138,6 @@ fn what_is_wrong_beside_others_is_found() {
         check(with(own), "OVERLAP", "mac", "");
     }
     check(v1::Pod { vlan: 7, ..pod("web") }, "FEATURE", "vlan", "");
-    apply(&mut room, vec![Object::Pod(at("10.20.0.1"))]);
-    assert_eq!(room.desired().pod_of(&ip("10.20.0.1")).map(|key| key.name.to_string()).as_deref(), Some("default/web"));
+    apply(&mut node_state, vec![Object::Pod(at("10.20.0.1"))]);
+    assert_eq!(node_state.desired().pod_of(&ip("10.20.0.1")).map(|key| key.name.to_string()).as_deref(), Some("default/web"));
 }

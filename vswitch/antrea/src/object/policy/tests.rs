@@ -9,8 +9,8 @@ mod speed;
 mod strange;
 mod wrong;
 
-use crate::testing::{document_node, dual_node, pod, room};
-use crate::{Room, RuleKey, Table};
+use crate::testing::{document_node, dual_node, pod, node_state};
+use crate::{NodeState, RuleKey, Table};
 use std::collections::BTreeMap;
 use vswitch_proto::antrea::v1::{self, object::Object};
 
@@ -122,14 +122,14 @@ fn document_objects(is_dual: bool) -> Vec<Object> {
     objects
 }
 
-fn document_room(is_dual: bool) -> Room {
+fn document_node_state(is_dual: bool) -> NodeState {
     let node = if is_dual { dual_node() } else { document_node() };
-    room(&node, document_objects(is_dual))
+    node_state(&node, document_objects(is_dual))
 }
 
 /// Lines of policies in a table: neither its miss nor what the Node writes.
-fn lines(room: &Room, table: Table) -> Vec<String> {
-    let all = crate::testing::dump_of(room, &[table.name()]);
+fn lines(node_state: &NodeState, table: Table) -> Vec<String> {
+    let all = crate::testing::dump_of(node_state, &[table.name()]);
     all.into_iter().filter(|line| !line.contains("priority=0 ") && !line.contains("priority=64990,")).collect()
 }
 
@@ -160,7 +160,7 @@ fn renumber(line: &str, numbers: &BTreeMap<u32, u32>) -> String {
     line.replace('\u{1}', "")
 }
 
-fn number(room: &Room, policy: &str, rule: &str) -> u32 {
+fn number(node_state: &NodeState, policy: &str, rule: &str) -> u32 {
     let key = RuleKey { policy: policy.into(), rule: rule.into() };
-    room.ids().rule(&key).unwrap_or_else(|| panic!("{key:?} has no number"))
+    node_state.ids().rule(&key).unwrap_or_else(|| panic!("{key:?} has no number"))
 }

@@ -10,7 +10,7 @@ mod odd;
 mod scale;
 
 use super::group_key;
-use crate::{Family, Room};
+use crate::{Family, NodeState};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
@@ -75,13 +75,13 @@ fn documents() -> Vec<Object> {
 }
 
 /// The id of the group of a Service's unnamed port.
-fn group(room: &Room, service: &str, family: Family, local: bool) -> Option<u32> {
+fn group(node_state: &NodeState, service: &str, family: Family, local: bool) -> Option<u32> {
     let service = format!("default/{service}");
-    let port = &room.desired().service(&service)?.ports[0];
-    room.ids().group(&group_key(&service, port, family, local))
+    let port = &node_state.desired().service(&service)?.ports[0];
+    node_state.ids().group(&group_key(&service, port, family, local))
 }
 
 /// The same, of one that is there.
-fn id(room: &Room, service: &str, local: bool) -> u32 {
-    group(room, service, Family::V4, local).unwrap_or_else(|| panic!("{service} has no such group, local: {local}"))
+fn id(node_state: &NodeState, service: &str, local: bool) -> u32 {
+    group(node_state, service, Family::V4, local).unwrap_or_else(|| panic!("{service} has no such group, local: {local}"))
 }

@@ -2,7 +2,7 @@
 
 use super::{address, all, asked, end, live, start, to_pod};
 use crate::traceflow::{Seen, Told, Traceflow};
-use crate::{Room, Table};
+use crate::{NodeState, Table};
 use std::net::IpAddr;
 use std::sync::Arc;
 use vswitch_flow::extract::extract;
@@ -23,8 +23,8 @@ fn seen(traceflow: &Traceflow, table: Table, metadata: &[(Field, u128)]) -> (u8,
     (table.number(), key, packet)
 }
 
-fn tell(room: &Room, traceflow: &Arc<Traceflow>, (table, metadata, packet): (u8, FlowKey, Vec<u8>)) -> Told {
-    room.tell_traceflow(traceflow, &Seen { table, metadata: &metadata, packet: &packet }).expect("it runs")
+fn tell(node_state: &NodeState, traceflow: &Arc<Traceflow>, (table, metadata, packet): (u8, FlowKey, Vec<u8>)) -> Told {
+    node_state.tell_traceflow(traceflow, &Seen { table, metadata: &metadata, packet: &packet }).expect("it runs")
 }
 
 /// Components, actions and what else is told, in short.
@@ -54,21 +54,27 @@ const OUT: (Field, u128) = (Field::Reg0, 0x20_0000);
 
 #[test]
 fn a_packet_tells_where_it_left() {
-    let mut room = all();
-    let (traceflow, _) = start(&mut room, &asked(to_pod("client"), to_pod("web2")));
-    let told = |room: &Room, metadata: &[(Field, u128)]| {
-        short(&tell(room, &traceflow, seen(&traceflow, Table::Output, metadata)))
+    let mut node_state = all();
+    let (traceflow, _) = start(&mut node_state, &asked(to_pod("client"), to_pod("web2")));
+    let told = |node_state: &NodeState, metadata: &[(Field, u128)]| {
+        short(&tell(node_state, &traceflow, seen(&traceflow, Table::Output, metadata)))
     };
-    assert_eq!(told(&room, &[OUT, (Field::Reg1, 0x2a)]), [BEGAN, "Forwarding Delivered Output default/web2"]);
+    assert_eq!(told(&node_state, &[OUT, (Field::Reg1, 0x2a)]), [BEGAN, "Forwarding Delivered Output default/web2"]);
     let tunnel = [OUT, (Field::Reg1, 1), (Field::TunDst, 0xc0a8_4d67)];
-    assert_eq!(told(&room, &tunnel), [BEGAN, "Forwarding Forwarded Output 192.168.77.103"]);
-    assert_eq!(told(&room, &[OUT, (Field::Reg1, 2)])[1], "Forwarding Forwarded Output by port antrea-gw0");
-    assert_eq!(told(&room, &[(Field::Reg1, 2)])[1], "Forwarding Dropped Output there is no way to its destination");
+    assert_eq!(told(&node_state, &tunnel), [BEGAN, "Forwarding Forwarded Output 192.168.77.103"]);
+    assert_eq!(told(&node_state, &[OUT, (Field::Reg1, 2)])[1], "Forwarding Forwarded Output by port antrea-gw0");
+    assert_eq!(
+        told(&node_state, &[(Field::Reg1, 2)])[1],
+        "Forwarding Dropped Output there is no way to its destination"
+    );
     let led = [OUT, (Field::Reg1, 0x2a), (Field::Reg4, 0x80_0000), (Field::Reg9, 0x22)];
-    assert_eq!(told(&room, &led)[1], "Forwarding Delivered Output default/web2 redirected by port antrea-tc-tap0");
+    assert_eq!(
+        told(&node_state, &led)[1],
+        "Forwarding Delivered Output default/web2 redirected by port antrea-tc-tap0"
+    );
     let remote = [(Field::Reg0, 0x28_0000), (Field::Reg1, 1), (Field::TunDst, 0xc0a8_4d71)];
     assert_eq!(
-        told(&room, &remote),
+        told(&node_state, &remote),
         [
             BEGAN,
             "Egress Forwarded EgressMark egress-client 192.168.77.113 192.168.77.113",
@@ -77,15 +83,16 @@ fn a_packet_tells_where_it_left() {
     );
     let other = Arc::new(Traceflow::clone(&traceflow));
     let (table, metadata, packet) = seen(&traceflow, Table::Output, &[OUT]);
-    assert!(room.tell_traceflow(&other, &Seen { table, metadata: &metadata, packet: &packet }).is_none());
+    assert!(node_state.tell_traceflow(&other, &Seen { table, metadata: &metadata, packet: &packet }).is_none());
 }
 
 #[test]
 fn a_packet_tells_who_let_it_pass_and_who_did_not() {
-    let mut room = all();
-    let (traceflow, _) = start(&mut room, &asked(to_pod("client"), to_pod("web")));
-    let number = room.ids().rule_by_name("acnp:client", "no").expect("a rule");
-    let told = |table, metadata: &[(Field, u128)]| short(&tell(&room, &traceflow, seen(&traceflow, table, metadata)));
+    let mut node_state = all();
+    let (traceflow, _) = start(&mut node_state, &asked(to_pod("client"), to_pod("web")));
+    let number = node_state.ids().rule_by_name("acnp:client", "no").expect("a rule");
+    let told =
+        |table, metadata: &[(Field, u128)]| short(&tell(&node_state, &traceflow, seen(&traceflow, table, metadata)));
     assert_eq!(
         told(Table::EgressMetric, &[(Field::Reg0, 0x400), (Field::Reg3, number.into())]),
         [BEGAN, "NetworkPolicy Rejected EgressMetric acnp:client no Reject"]
@@ -98,7 +105,7 @@ fn a_packet_tells_who_let_it_pass_and_who_did_not() {
         told(Table::Output, &[OUT, (Field::Reg1, 0x25), (Field::Reg5, number.into())])[1],
         "NetworkPolicy Forwarded AntreaPolicyEgressRule acnp:client no Reject"
     );
-    let unknown = tell(&room, &traceflow, seen(&traceflow, Table::IngressMetric, &[(Field::Reg3, 4711)]));
+    let unknown = tell(&node_state, &traceflow, seen(&traceflow, Table::IngressMetric, &[(Field::Reg3, 4711)]));
     assert_eq!(unknown.observations[1].rule, Some(v1::RuleRef { number: 4711, ..Default::default() }));
     for (table, component) in [
         (Table::ConntrackState, Component::Forwarding),
@@ -107,7 +114,7 @@ fn a_packet_tells_who_let_it_pass_and_who_did_not() {
         (Table::EgressMark, Component::Egress),
         (Table::L3DecTtl, Component::Routing),
     ] {
-        let told = tell(&room, &traceflow, seen(&traceflow, table, &[]));
+        let told = tell(&node_state, &traceflow, seen(&traceflow, table, &[]));
         let last = told.observations.last().expect("an observation");
         let action = if table == Table::EndpointDnat { Action::Rejected } else { Action::Dropped };
         assert_eq!((last.component(), last.action(), last.table.as_str()), (component, action, table.name()));
@@ -117,10 +124,10 @@ fn a_packet_tells_who_let_it_pass_and_who_did_not() {
 
 #[test]
 fn an_endpoint_and_an_egress_are_told() {
-    let mut room = all();
+    let mut node_state = all();
     let to = end(End::Service("default/shop".to_owned()));
-    let (traceflow, _) = start(&mut room, &asked(to_pod("client"), to));
-    let group = room.ids().groups_of("default/shop")[0];
+    let (traceflow, _) = start(&mut node_state, &asked(to_pod("client"), to));
+    let group = node_state.ids().groups_of("default/shop")[0];
     let (table, metadata, mut packet) =
         seen(&traceflow, Table::Output, &[OUT, (Field::Reg1, 0x25), (Field::Reg7, group.into())]);
     let mut key = FlowKey::default();
@@ -128,18 +135,18 @@ fn an_endpoint_and_an_egress_are_told() {
     assert_eq!((key.get(Field::NwDst), key.get(Field::TpDst), key.get(Field::TcpFlags)), (0x0a60_0101, 80, 2));
     packet[30..34].copy_from_slice(&[10, 10, 0, 24]);
     packet[36..38].copy_from_slice(&8080_u16.to_be_bytes());
-    let told = tell(&room, &traceflow, (table, metadata, packet));
+    let told = tell(&node_state, &traceflow, (table, metadata, packet));
     assert_eq!(
         short(&told),
         [BEGAN, "Lb Forwarded EndpointDNAT default/shop:http 10.10.0.24", "Forwarding Delivered Output default/web"]
     );
     assert_eq!(told.observations[1].translated_port, 8080);
     let (outside, _) =
-        start(&mut room, &v1::Traceflow { name: "o".to_owned(), ..asked(to_pod("web"), address("203.0.113.1")) });
-    let mark = room.ids().mark(&IpAddr::from([192, 168, 77, 112])).expect("a mark");
+        start(&mut node_state, &v1::Traceflow { name: "o".to_owned(), ..asked(to_pod("web"), address("203.0.113.1")) });
+    let mark = node_state.ids().mark(&IpAddr::from([192, 168, 77, 112])).expect("a mark");
     let marked = [(Field::Reg0, 0x20_0020), (Field::Reg1, 2), (Field::InPort, 0x25), (Field::PktMark, mark.into())];
     assert_eq!(
-        short(&tell(&room, &outside, seen(&outside, Table::Output, &marked))),
+        short(&tell(&node_state, &outside, seen(&outside, Table::Output, &marked))),
         [
             "SpoofGuard Forwarded SpoofGuard default/web",
             "Egress MarkedForSnat EgressMark egress-web 192.168.77.112",
@@ -150,14 +157,14 @@ fn an_endpoint_and_an_egress_are_told() {
 
 #[test]
 fn a_live_packet_is_told_as_it_came_in() {
-    let mut room = all();
+    let mut node_state = all();
     let packet = Some(v1::TraceflowPacket { protocol: v1::Protocol::Tcp.into(), ..Default::default() });
     let (sent, _) = start(
-        &mut room,
+        &mut node_state,
         &v1::Traceflow { name: "s".to_owned(), packet, ..asked(to_pod("client"), address("10.96.1.1")) },
     );
     let came = sent.packet_out().expect("a packet").packet;
-    let (traceflow, _) = start(&mut room, &live(to_pod("client"), address("10.96.1.1")));
+    let (traceflow, _) = start(&mut node_state, &live(to_pod("client"), address("10.96.1.1")));
     let mut left = came.clone();
     left[0..6].copy_from_slice(&[0xfa, 0xb7, 0x53, 0x74, 0x21, 0xa6]);
     left[22] = 63;
@@ -169,7 +176,7 @@ fn a_live_packet_is_told_as_it_came_in() {
     let mut metadata = vec![OUT, (Field::Reg1, 0x25), (Field::Xreg5, mac), (Field::Metadata, mark)];
     metadata.extend(dnat);
     let (table, key, _) = seen(&traceflow, Table::Output, &metadata);
-    let told = tell(&room, &traceflow, (table, key, left));
+    let told = tell(&node_state, &traceflow, (table, key, left));
     let packet = told.packet.expect("its bytes");
     // Checksums were not made new above: they differ by what the sums differ by.
     let without_sums = |bytes: &[u8]| [&bytes[..24], &bytes[26..50], &bytes[52..]].concat();
@@ -179,8 +186,8 @@ fn a_live_packet_is_told_as_it_came_in() {
 
 #[test]
 fn nothing_that_is_told_breaks_it() {
-    let mut room = all();
-    let (traceflow, _) = start(&mut room, &live(to_pod("client"), None));
+    let mut node_state = all();
+    let (traceflow, _) = start(&mut node_state, &live(to_pod("client"), None));
     let mut state = 7_u64;
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -206,7 +213,7 @@ fn nothing_that_is_told_breaks_it() {
         let length = usize::try_from(next() % 80).expect("short");
         let packet: Vec<u8> = (0..length).map(|_| next().to_le_bytes()[0]).collect();
         let table = u8::try_from(next() & 0xff).expect("a byte");
-        let told = room.tell_traceflow(&traceflow, &Seen { table, metadata: &key, packet: &packet });
+        let told = node_state.tell_traceflow(&traceflow, &Seen { table, metadata: &key, packet: &packet });
         assert!(told.is_some_and(|told| !told.observations.is_empty()));
     }
 }

@@ -86,7 +86,7 @@ impl v1::event_service_server::EventService for AntreaServices {
         let v1::AnswerPacketRequest { token, verdict } = request.into_inner();
         let verdict = v1::PacketVerdict::try_from(verdict).unwrap_or(v1::PacketVerdict::Unspecified);
         let antrea = Arc::clone(&self.antrea);
-        // Not behind calls that wait for the room.
+        // Not behind calls that wait for the node state.
         let answered = self.control.read(move |_| antrea.answer_packet(&token, verdict)).await?;
         answered.map_err(|error| refused(&error))?;
         Ok(Response::new(v1::AnswerPacketResponse {}))

@@ -131,7 +131,7 @@ type Parts = mpsc::Sender<Result<v1::ListFlowRecordsResponse, Status>>;
 /// Fills a list, on a blocking thread.
 async fn list(antrea: Arc<Antrea>, walks: Arc<Semaphore>, only: Only, messages: Parts) {
     let Ok(permit) = walks.acquire_owned().await else { return };
-    // Room for the last word to a caller that reads too slowly.
+    // NodeState for the last word to a caller that reads too slowly.
     let Ok(last_word) = messages.clone().reserve_owned().await else { return };
     let handle = Handle::current();
     let walk = move || {

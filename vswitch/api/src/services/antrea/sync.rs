@@ -54,12 +54,12 @@ async fn receive(stream: &mut Streaming<v1::SyncRequest>) -> Result<Sync, Status
     let mut begin = None;
     let mut received = Vec::new();
     let mut first = true;
-    let mut room = SYNC_LEN_MAX;
+    let mut node_state = SYNC_LEN_MAX;
     while let Some(message) = next(stream).await? {
-        let Some(left) = room.checked_sub(message.encoded_len()) else {
+        let Some(left) = node_state.checked_sub(message.encoded_len()) else {
             return Err(Status::resource_exhausted(format!("a sync: the limit of {SYNC_LEN_MAX} bytes is reached")));
         };
-        room = left;
+        node_state = left;
         match (first, message.begin) {
             (true, Some(given)) => begin = Some(given),
             (true, None) => return Err(wrong("begin", "the first message has none", "begin with one")),

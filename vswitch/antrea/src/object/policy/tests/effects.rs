@@ -5,26 +5,26 @@ use crate::testing::{apply, assert_has, ip};
 use crate::{Kind, Write};
 use std::collections::BTreeSet;
 
-fn with(policy: v1::NetworkPolicy) -> Room {
+fn with(policy: v1::NetworkPolicy) -> NodeState {
     with_all(&document_node(), vec![object(policy)])
 }
 
-fn with_all(node: &v1::NodeConfig, more: Vec<Object>) -> Room {
+fn with_all(node: &v1::NodeConfig, more: Vec<Object>) -> NodeState {
     let mut objects = ["client", "web", "db"].map(|name| a_pod(name, false)).to_vec();
     objects.extend([applied("web", &["web"]), group("client", &["10.10.0.26"]), group("none", &[])]);
     objects.extend(more);
-    room(node, objects)
+    node_state(node, objects)
 }
 
-fn has(room: &Room, text: &[&str]) {
-    text.iter().for_each(|line| assert_has(room, line));
+fn has(node_state: &NodeState, text: &[&str]) {
+    text.iter().for_each(|line| assert_has(node_state, line));
 }
 
-fn problems(room: &Room, name: &str) -> Vec<(String, String)> {
+fn problems(node_state: &NodeState, name: &str) -> Vec<(String, String)> {
     let of = |problems: &crate::Problems| -> Vec<(String, String)> {
         problems.all().iter().map(|problem| (problem.code.name().to_owned(), problem.field.clone())).collect()
     };
-    room.degraded().iter().filter(|(key, _)| &*key.name == name).flat_map(|(_, problems)| of(problems)).collect()
+    node_state.degraded().iter().filter(|(key, _)| &*key.name == name).flat_map(|(_, problems)| of(problems)).collect()
 }
 
 #[test]
@@ -40,23 +40,23 @@ fn denies_that_somebody_is_told_of_fork_behind_a_group() {
     let mut drop = rule("in", DROP, from("client"), Vec::new());
     drop.logging = true;
     let reject = rule("in2", v1::RuleAction::Reject, from("client"), Vec::new());
-    let room = with(acnp("a", 5.0, vec![drop.clone(), reject]));
-    let group = room.ids().group(&crate::GroupKey::Log(Table::IngressMetric)).unwrap_or_default();
-    has(&room, &[
+    let node_state = with(acnp("a", 5.0, vec![drop.clone(), reject]));
+    let group = node_state.ids().group(&crate::GroupKey::Log(Table::IngressMetric)).unwrap_or_default();
+    has(&node_state, &[
         &format!("table=AntreaPolicyIngressRule, priority=14500,conj_id=2 actions=set_field:0x2->reg3,set_field:0x400/0x400->reg0,set_field:0x800/0x1800->reg0,set_field:0x2000000/0xfe000000->reg0,set_field:0x7c/0xff->reg2,group:{group}"),
         &format!("table=AntreaPolicyIngressRule, priority=14499,conj_id=3 actions=set_field:0x3->reg3,set_field:0x400/0x400->reg0,set_field:0x1000/0x1800->reg0,set_field:0x4000000/0xfe000000->reg0,set_field:0x7c/0xff->reg2,group:{group}"),
         "table=IngressMetric, priority=201,reg0=0x400/0x400,reg3=0x3 actions=ct_forget",
     ]);
-    assert_eq!(room.store().sizes().1, 1);
-    let told: Vec<String> = room.store().everything().iter().filter(|update| matches!(update, vswitch_flow::spec::Update::AddGroup(_))).map(|update| format!("{update:?}")).collect();
+    assert_eq!(node_state.store().sizes().1, 1);
+    let told: Vec<String> = node_state.store().everything().iter().filter(|update| matches!(update, vswitch_flow::spec::Update::AddGroup(_))).map(|update| format!("{update:?}")).collect();
     assert_eq!(told.len(), 1);
     // Denied connections are recorded: every deny is told of, isolation too.
     let mut node = document_node();
     node.record_denied = true;
     drop.logging = false;
-    let room = with_all(&node, vec![object(acnp("a", 5.0, vec![drop])), object(k8s("b", Vec::new()))]);
-    let group = room.ids().group(&crate::GroupKey::Log(Table::IngressMetric)).unwrap_or_default();
-    has(&room, &[
+    let node_state = with_all(&node, vec![object(acnp("a", 5.0, vec![drop])), object(k8s("b", Vec::new()))]);
+    let group = node_state.ids().group(&crate::GroupKey::Log(Table::IngressMetric)).unwrap_or_default();
+    has(&node_state, &[
         &format!("table=AntreaPolicyIngressRule, priority=14500,conj_id=2 actions=set_field:0x2->reg3,set_field:0x400/0x400->reg0,set_field:0x800/0x1800->reg0,set_field:0x8000000/0xfe000000->reg0,set_field:0x7c/0xff->reg2,group:{group}"),
         "table=IngressDefaultRule, priority=200,reg1=0x25 actions=set_field:0x800/0x1800->reg0,set_field:0x8000000/0xfe000000->reg0,set_field:0x84/0xff->reg2,set_field:0x400000/0x600000->reg0,ct_forget,goto_table:Output",
         "table=EgressDefaultRule, priority=200,ip,nw_src=10.10.0.24 actions=set_field:0x800/0x1800->reg0,set_field:0x8000000/0xfe000000->reg0,set_field:0x50/0xff->reg2,set_field:0x400000/0x600000->reg0,ct_forget,goto_table:Output",
@@ -67,29 +67,29 @@ fn denies_that_somebody_is_told_of_fork_behind_a_group() {
 fn pass_goes_on_to_k8s() {
     let mut logged = rule("egress", v1::RuleAction::Pass, None, Vec::new());
     logged.logging = true;
-    let room = with(acnp("a", 5.0, vec![rule("in", v1::RuleAction::Pass, from("client"), vec![tcp(80)]), logged]));
-    let group = room.ids().group(&crate::GroupKey::Log(Table::EgressRule)).unwrap_or_default();
-    has(&room, &[
+    let node_state = with(acnp("a", 5.0, vec![rule("in", v1::RuleAction::Pass, from("client"), vec![tcp(80)]), logged]));
+    let group = node_state.ids().group(&crate::GroupKey::Log(Table::EgressRule)).unwrap_or_default();
+    has(&node_state, &[
         "table=AntreaPolicyIngressRule, priority=14500,conj_id=2 actions=set_field:0x2->reg6,goto_table:IngressRule",
         &format!("table=AntreaPolicyEgressRule, priority=14500,conj_id=3 actions=set_field:0x3->reg5,set_field:0x1800/0x1800->reg0,set_field:0x2000000/0xfe000000->reg0,set_field:0x48/0xff->reg2,group:{group}"),
     ]);
-    assert!(lines(&room, Table::IngressMetric).is_empty());
+    assert!(lines(&node_state, Table::IngressMetric).is_empty());
 }
 
 #[test]
 fn isolation_is_shared_and_logged_above() {
     let mut logged = k8s("b", Vec::new());
     logged.log_isolation = true;
-    let mut room = with_all(&document_node(), vec![object(k8s("a", Vec::new())), object(logged), object(k8s("c", Vec::new()))]);
-    has(&room, &[
+    let mut node_state = with_all(&document_node(), vec![object(k8s("a", Vec::new())), object(logged), object(k8s("c", Vec::new()))]);
+    has(&node_state, &[
         "table=IngressDefaultRule, priority=200,reg1=0x25 actions=ct_forget",
         "table=IngressDefaultRule, priority=201,reg1=0x25 actions=set_field:0x800/0x1800->reg0,set_field:0x2000000/0xfe000000->reg0,set_field:0x84/0xff->reg2,set_field:0x400000/0x600000->reg0,ct_forget,goto_table:Output",
     ]);
-    assert_eq!(lines(&room, Table::IngressDefaultRule).len(), 2);
+    assert_eq!(lines(&node_state, Table::IngressDefaultRule).len(), 2);
     let gone = crate::Key::new(Kind::NetworkPolicy, "np:default/a");
-    let plan = room.plan(Write { remove: vec![gone], ..Write::default() });
+    let plan = node_state.plan(Write { remove: vec![gone], ..Write::default() });
     assert!(plan.updates.is_empty(), "others isolate still: {:?}", plan.updates);
-    room.settle(plan);
+    node_state.settle(plan);
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn baseline_rules_are_behind_isolation() {
 fn dimensions_fall_away_or_match_nothing() {
     let empty = rule("in", DROP, from("none"), vec![tcp(80)]);
     let any = rule("in2", DROP, None, vec![tcp(81)]);
-    let room = with(acnp("a", 5.0, vec![empty, any]));
-    let clauses: Vec<String> = lines(&room, Table::AntreaPolicyIngressRule).into_iter().filter(|line| line.contains("conjunction")).collect();
+    let node_state = with(acnp("a", 5.0, vec![empty, any]));
+    let clauses: Vec<String> = lines(&node_state, Table::AntreaPolicyIngressRule).into_iter().filter(|line| line.contains("conjunction")).collect();
     let wanted = [
         "priority=14499,reg1=0x25 actions=conjunction(3,1/2)",
         "priority=14499,tcp,tp_dst=81 actions=conjunction(3,2/2)",
@@ -119,8 +119,8 @@ fn dimensions_fall_away_or_match_nothing() {
         "priority=14500,tcp,tp_dst=80 actions=conjunction(2,3/3)",
     ];
     assert_eq!(clauses.len(), wanted.len(), "{clauses:#?}");
-    has(&room, &wanted.map(|line| format!("table=AntreaPolicyIngressRule, {line}")).each_ref().map(String::as_str));
-    assert_eq!(problems(&room, "acnp:a"), [("EMPTY".to_owned(), "rules[0].peer".to_owned())]);
+    has(&node_state, &wanted.map(|line| format!("table=AntreaPolicyIngressRule, {line}")).each_ref().map(String::as_str));
+    assert_eq!(problems(&node_state, "acnp:a"), [("EMPTY".to_owned(), "rules[0].peer".to_owned())]);
 }
 
 #[test]
@@ -147,19 +147,19 @@ fn service(name: &str) -> Object {
 }
 
 /// Groups of a Service; if its own module claimed none, one as it would.
-fn groups_of(room: &mut Room, service: &str) -> Vec<u32> {
-    if room.ids().groups_of(service).is_empty() {
+fn groups_of(node_state: &mut NodeState, service: &str) -> Vec<u32> {
+    if node_state.ids().groups_of(service).is_empty() {
         let (service, port) = (service.into(), "".into());
         let key = crate::GroupKey::Service { service, port, family: crate::Family::V4, local: false };
-        room.ids_mut().claim_group(&key).unwrap_or_else(|problem| panic!("{problem:?}"));
+        node_state.ids_mut().claim_group(&key).unwrap_or_else(|problem| panic!("{problem:?}"));
     }
-    room.ids().groups_of(service)
+    node_state.ids().groups_of(service)
 }
 
 #[test]
 fn services_are_known_by_their_groups() {
-    let mut room = with_all(&document_node(), vec![service("default/s")]);
-    let ids = groups_of(&mut room, "default/s");
+    let mut node_state = with_all(&document_node(), vec![service("default/s")]);
+    let ids = groups_of(&mut node_state, "default/s");
     let peer = v1::RulePeer { services: vec!["default/s".to_owned()], ..v1::RulePeer::default() };
     let mut to = rule("egress", DROP, Some(peer), Vec::new());
     let mut from_outside = rule("in", DROP, from("client"), Vec::new());
@@ -168,14 +168,14 @@ fn services_are_known_by_their_groups() {
     let mut policy = acnp("a", 5.0, vec![to, from_outside]);
     policy.applied_to.clear();
     let services = Object::AppliedToGroup(v1::AppliedToGroup { name: "services".to_owned(), services: vec!["default/s".to_owned()], pods: Vec::new() });
-    apply(&mut room, vec![services, object(policy)]);
+    apply(&mut node_state, vec![services, object(policy)]);
     for id in ids {
-        has(&room, &[
+        has(&node_state, &[
             &format!("table=AntreaPolicyEgressRule, priority=14500,reg7={id:#x} actions=conjunction(2,2/2)"),
             &format!("table=AntreaPolicyIngressRule, priority=14500,reg7={id:#x},reg4=0x80000/0x80000 actions=conjunction(3,2/2)"),
         ]);
     }
-    has(&room, &[
+    has(&node_state, &[
         "table=AntreaPolicyIngressRule, priority=14500,ct_state=+new,ip,ct_nw_src=10.10.0.26 actions=conjunction(3,1/2)",
     ]);
 }
@@ -184,30 +184,30 @@ fn services_are_known_by_their_groups() {
 fn names_open_their_addresses_and_answers_wait() {
     let mut to = rule("egress", ALLOW, None, vec![tcp(443)]);
     to.peer = Some(v1::RulePeer { fqdns: vec!["*.example.com".to_owned()], ..v1::RulePeer::default() });
-    let mut room = with(acnp("a", 5.0, vec![to]));
-    has(&room, &[
+    let mut node_state = with(acnp("a", 5.0, vec![to]));
+    has(&node_state, &[
         "table=AntreaPolicyIngressRule, priority=64991,ct_state=+rpl+trk,udp,tp_src=53 actions=conjunction(1,1/2)",
         "table=AntreaPolicyIngressRule, priority=64991,ct_state=+rpl+trk,tcp,tp_src=53 actions=conjunction(1,1/2)",
         "table=AntreaPolicyIngressRule, priority=64991,reg1=0x25 actions=conjunction(1,2/2)",
         "table=AntreaPolicyIngressRule, priority=64991,conj_id=1 actions=meter:258,controller(reason=no_match,id=62375,userdata=02,pause),goto_table:IngressMetric",
     ]);
-    assert!(problems(&room, "acnp:a").is_empty());
+    assert!(problems(&node_state, "acnp:a").is_empty());
     let mut node = document_node();
     node.fqdn = Some(v1::FqdnConfig { servers: vec!["10.96.0.10".to_owned()], ..v1::FqdnConfig::default() });
-    let plan = room.plan_node(&node).unwrap_or_else(|problems| panic!("{problems:?}"));
-    room.settle(plan);
-    has(&room, &[
+    let plan = node_state.plan_node(&node).unwrap_or_else(|problems| panic!("{problems:?}"));
+    node_state.settle(plan);
+    has(&node_state, &[
         "table=AntreaPolicyIngressRule, priority=64991,ct_state=+rpl+trk,udp,tp_src=53 actions=conjunction(1,1/3)",
         "table=AntreaPolicyIngressRule, priority=64991,reg1=0x25 actions=conjunction(1,2/3)",
         "table=AntreaPolicyIngressRule, priority=64991,ip,nw_src=10.96.0.10 actions=conjunction(1,3/3)",
     ]);
-    let before = crate::testing::dump(&room);
+    let before = crate::testing::dump(&node_state);
     let name = |name: &str, addresses: &[&str]| (name.to_owned(), addresses.iter().map(|text| ip(text)).collect::<BTreeSet<_>>());
     let mut tell = |names: Vec<(String, BTreeSet<std::net::IpAddr>)>, settle: bool| {
-        let plan = room.plan_names(names.into_iter().collect()).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let plan = node_state.plan_names(names.into_iter().collect()).unwrap_or_else(|problems| panic!("{problems:?}"));
         let changed = plan.updates.len();
-        if settle { room.settle(plan) } else { room.revert(plan) }
-        (changed, crate::testing::dump(&room))
+        if settle { node_state.settle(plan) } else { node_state.revert(plan) }
+        (changed, crate::testing::dump(&node_state))
     };
     assert_eq!(tell(vec![name("www.example.com", &["192.0.2.1"])], false), (1, before.clone()));
     assert_eq!(tell(vec![name("www.other.com", &["192.0.2.2"])], true).0, 0);
@@ -226,8 +226,8 @@ fn multicast_has_tables_of_its_own() {
     let data = v1::PortMatch { multicast_group: "239.1.1.1".to_owned(), ..v1::PortMatch::default() };
     let igmp = v1::PortMatch { protocol: v1::Protocol::Igmp.into(), igmp_type: Some(0x16), ..v1::PortMatch::default() };
     let rules = vec![rule("egress", DROP, None, vec![data.clone()]), rule("in", ALLOW, None, vec![data]), rule("egress2", DROP, None, vec![igmp])];
-    let room = with_all(&node, vec![object(acnp("a", 5.0, rules))]);
-    has(&room, &[
+    let node_state = with_all(&node, vec![object(acnp("a", 5.0, rules))]);
+    has(&node_state, &[
         "table=MulticastEgressRule, priority=14500,ip,nw_src=10.10.0.24 actions=conjunction(2,1/2)",
         "table=MulticastEgressRule, priority=14500,ip,nw_dst=239.1.1.1 actions=conjunction(2,2/2)",
         "table=MulticastEgressRule, priority=14500,conj_id=2 actions=set_field:0x2->reg3,set_field:0x400/0x400->reg0,goto_table:MulticastEgressMetric",
@@ -250,8 +250,8 @@ fn igmp_is_judged_by_its_reader() {
     };
     let allow = rule("egress", ALLOW, None, vec![igmp(0x16, "239.1.1.1")]);
     let rules = vec![allow, rule("egress2", DROP, None, vec![igmp(0x16, "")])];
-    let room = with_all(&node, vec![object(acnp("a", 5.0, rules))]);
-    let facts = room.facts().unwrap_or_else(|| panic!("no Node"));
+    let node_state = with_all(&node, vec![object(acnp("a", 5.0, rules))]);
+    let facts = node_state.facts().unwrap_or_else(|| panic!("no Node"));
     let asked = |pod: &str, kind: u8, group: [u8; 4]| {
         let message =
             Message { pod, is_from_pod: true, kind, group: Some(group.into()), other: ip("224.0.0.22") };
@@ -261,7 +261,7 @@ fn igmp_is_judged_by_its_reader() {
     assert_eq!(asked("default/web", 0x16, [239, 1, 1, 2]), Some(("egress2".to_owned(), false)));
     assert_eq!(asked("default/web", 0x22, [239, 1, 1, 2]), None);
     assert_eq!(asked("default/db", 0x16, [239, 1, 1, 2]), None);
-    assert!(!lines(&room, Table::MulticastEgressRule).iter().any(|line| line.contains("conjunction")));
+    assert!(!lines(&node_state, Table::MulticastEgressRule).iter().any(|line| line.contains("conjunction")));
 }
 
 #[test]
@@ -271,19 +271,19 @@ fn packets_that_enter_again_are_judged_without_a_connection() {
     node.features = Some(v1::Features { proxy: Some(false), ..v1::Features::default() });
     (node.tunnel, node.l7) = (None, None);
     let told = v1::Rule { logging: true, ..rule("egress", ALLOW, None, vec![tcp(80)]) };
-    let room = with_all(&node, vec![object(k8s("a", vec![told.clone()]))]);
-    has(&room, &[
+    let node_state = with_all(&node, vec![object(k8s("a", vec![told.clone()]))]);
+    has(&node_state, &[
         "table=EgressRule, priority=64995,conj_id=2,reg4=0x20000000/0x20000000 actions=set_field:0x2->reg5,goto_table:EgressMetric",
         "table=EgressMetric, priority=200,reg4=0x20000000/0x20000000,reg5=0x2 actions=goto_table:L3Forwarding",
     ]);
-    assert_eq!(problems(&room, "np:default/a"), [("FEATURE".to_owned(), "rules[0].logging".to_owned())]);
-    let part = room.store().part(&crate::Key::new(Kind::NetworkPolicy, "np:default/a")).unwrap_or_else(|| panic!("no flows"));
+    assert_eq!(problems(&node_state, "np:default/a"), [("FEATURE".to_owned(), "rules[0].logging".to_owned())]);
+    let part = node_state.store().part(&crate::Key::new(Kind::NetworkPolicy, "np:default/a")).unwrap_or_else(|| panic!("no flows"));
     let counters = part.flows().iter().filter(|flow| flow.flow.table == Table::EgressMetric.number());
     let named: Vec<_> = counters.map(|flow| crate::rules_of(&flow.flow)).collect();
     assert!(named.len() > 1 && named.iter().all(|rules| *rules == [2]), "what counts for a rule names it: {named:?}");
-    let room = with_all(&document_node(), vec![object(k8s("a", vec![told]))]);
-    assert!(room.degraded().is_empty());
-    assert!(!lines(&room, Table::EgressMetric).iter().any(|line| line.contains("reg5")));
+    let node_state = with_all(&document_node(), vec![object(k8s("a", vec![told]))]);
+    assert!(node_state.degraded().is_empty());
+    assert!(!lines(&node_state, Table::EgressMetric).iter().any(|line| line.contains("reg5")));
 }
 
 fn http(mut rule: v1::Rule) -> v1::Rule {
@@ -293,82 +293,82 @@ fn http(mut rule: v1::Rule) -> v1::Rule {
 
 #[test]
 fn an_l7_rule_without_ports_is_about_all_of_tcp() {
-    let room = with(acnp("a", 5.0, vec![http(rule("in", ALLOW, from("client"), Vec::new()))]));
-    has(&room, &["table=AntreaPolicyIngressRule, priority=14500,tcp actions=conjunction(2,3/3)"]);
+    let node_state = with(acnp("a", 5.0, vec![http(rule("in", ALLOW, from("client"), Vec::new()))]));
+    has(&node_state, &["table=AntreaPolicyIngressRule, priority=14500,tcp actions=conjunction(2,3/3)"]);
 }
 
 /// Without its port, and where the host translates Services, nobody reads what it is to read.
 #[test]
 fn nothing_passes_by_the_engine() {
     let to_engine = "table=Output, priority=212,ct_mark=0x80/0x80,reg0=0x200000/0x600000 actions=";
-    let mut room = with(acnp("a", 5.0, vec![http(rule("in", ALLOW, from("client"), Vec::new()))]));
-    has(&room, &[&format!("{to_engine}push_vlan:0x8100,move:NXM_NX_CT_LABEL[64..75]->OXM_OF_VLAN_VID[],output:40")]);
+    let mut node_state = with(acnp("a", 5.0, vec![http(rule("in", ALLOW, from("client"), Vec::new()))]));
+    has(&node_state, &[&format!("{to_engine}push_vlan:0x8100,move:NXM_NX_CT_LABEL[64..75]->OXM_OF_VLAN_VID[],output:40")]);
     let others = crate::testing::PORTS.iter().filter(|(name, _)| *name != "antrea-l7-tap0");
-    let plan = room.plan_ports(others.map(|(name, number)| ((*name).to_owned(), *number)).collect());
-    room.settle(plan.unwrap_or_else(|problems| panic!("{problems:?}")));
-    has(&room, &[&format!("{to_engine}drop")]);
+    let plan = node_state.plan_ports(others.map(|(name, number)| ((*name).to_owned(), *number)).collect());
+    node_state.settle(plan.unwrap_or_else(|problems| panic!("{problems:?}")));
+    has(&node_state, &[&format!("{to_engine}drop")]);
     let mut node = document_node();
     node.set_traffic_mode(v1::TrafficMode::NetworkPolicyOnly);
     node.features = Some(v1::Features { proxy: Some(false), l7_network_policy: true, ..v1::Features::default() });
     node.tunnel = None;
-    let room = with_all(&node, vec![object(acnp("a", 5.0, vec![http(rule("egress", ALLOW, None, Vec::new()))]))]);
-    has(&room, &["table=AntreaPolicyEgressRule, priority=64995,conj_id=2,reg4=0x20000000/0x20000000 actions=drop"]);
-    assert_eq!(problems(&room, "acnp:a"), [("FEATURE".to_owned(), "rules[0].l7_protocols".to_owned())]);
+    let node_state = with_all(&node, vec![object(acnp("a", 5.0, vec![http(rule("egress", ALLOW, None, Vec::new()))]))]);
+    has(&node_state, &["table=AntreaPolicyEgressRule, priority=64995,conj_id=2,reg4=0x20000000/0x20000000 actions=drop"]);
+    assert_eq!(problems(&node_state, "acnp:a"), [("FEATURE".to_owned(), "rules[0].l7_protocols".to_owned())]);
 }
 
 #[test]
 fn a_pod_that_comes_later_is_bound_at_once() {
     let policy = || object(k8s("a", vec![rule("in", ALLOW, from("pods"), vec![tcp(80)])]));
     let objects = || vec![applied("web", &["web"]), group_of_pods("pods", &["client"]), policy()];
-    let mut late = room(&document_node(), objects());
+    let mut late = node_state(&document_node(), objects());
     assert_eq!(problems(&late, "pods"), [("PENDING".to_owned(), "members[0].pod".to_owned())]);
     assert_eq!(problems(&late, "web"), [("PENDING".to_owned(), "pods[0]".to_owned())]);
     apply(&mut late, vec![a_pod("client", false), a_pod("web", false)]);
     let mut early = vec![a_pod("client", false), a_pod("web", false)];
     early.extend(objects());
-    assert_eq!(crate::testing::dump(&late), crate::testing::dump(&room(&document_node(), early)));
+    assert_eq!(crate::testing::dump(&late), crate::testing::dump(&node_state(&document_node(), early)));
     assert!(late.degraded().is_empty());
 }
 
 #[test]
 fn a_node_that_has_less_keeps_what_can_be() {
-    let mut room = document_room(false);
+    let mut node_state = document_node_state(false);
     let mut node = document_node();
     node.features = Some(v1::Features { l7_network_policy: false, ..node.features.unwrap_or_default() });
     node.l7 = None;
-    let plan = room.plan_node(&node).unwrap_or_else(|problems| panic!("{problems:?}"));
-    room.settle(plan);
-    let ingress = lines(&room, Table::AntreaPolicyIngressRule);
+    let plan = node_state.plan_node(&node).unwrap_or_else(|problems| panic!("{problems:?}"));
+    node_state.settle(plan);
+    let ingress = lines(&node_state, Table::AntreaPolicyIngressRule);
     assert!(ingress.iter().any(|line| line.contains("tp_dst=8080")), "{ingress:#?}");
-    let number = number(&room, "acnp:ingress-allow-http-request-to-api-v2", "AllowFromClientL7");
-    has(&room, &[&format!("table=IngressMetric, priority=201,reg0=0x400/0x400,reg3={number:#x} actions=ct_forget")]);
-    assert!(!lines(&room, Table::IngressMetric).iter().any(|line| line.contains(&format!("ct_label={number:#x}/"))), "it allows nothing");
-    assert_eq!(problems(&room, "acnp:ingress-allow-http-request-to-api-v2"), [("FEATURE".to_owned(), "rules[0].l7_protocols".to_owned())]);
-    has(&room, &["table=IngressDefaultRule, priority=200,reg1=0x25 actions=ct_forget"]);
+    let number = number(&node_state, "acnp:ingress-allow-http-request-to-api-v2", "AllowFromClientL7");
+    has(&node_state, &[&format!("table=IngressMetric, priority=201,reg0=0x400/0x400,reg3={number:#x} actions=ct_forget")]);
+    assert!(!lines(&node_state, Table::IngressMetric).iter().any(|line| line.contains(&format!("ct_label={number:#x}/"))), "it allows nothing");
+    assert_eq!(problems(&node_state, "acnp:ingress-allow-http-request-to-api-v2"), [("FEATURE".to_owned(), "rules[0].l7_protocols".to_owned())]);
+    has(&node_state, &["table=IngressDefaultRule, priority=200,reg1=0x25 actions=ct_forget"]);
 }
 
 #[test]
 fn rules_make_room_and_their_policies_are_written_anew() {
     let deny = |priority| vec![rule("in", priority, from("client"), vec![tcp(80)])];
-    let mut room = with_all(&document_node(), vec![object(acnp("a", 5.0, deny(ALLOW))), object(acnp("b", 5.01, deny(ALLOW)))]);
-    has(&room, &["table=AntreaPolicyIngressRule, priority=14500,reg1=0x25 actions=conjunction(2,2/3)", "table=AntreaPolicyIngressRule, priority=14499,reg1=0x25 actions=conjunction(3,2/3)"]);
-    let before = (crate::testing::dump(&room), format!("{:?}", room.ids().priorities));
-    let plan = room.plan(Write { objects: vec![object(acnp("c", 5.0, deny(DROP)))], ..Write::default() });
-    room.revert(plan);
-    assert_eq!((crate::testing::dump(&room), format!("{:?}", room.ids().priorities)), before);
-    apply(&mut room, vec![object(acnp("c", 5.0, deny(DROP)))]);
-    has(&room, &[
+    let mut node_state = with_all(&document_node(), vec![object(acnp("a", 5.0, deny(ALLOW))), object(acnp("b", 5.01, deny(ALLOW)))]);
+    has(&node_state, &["table=AntreaPolicyIngressRule, priority=14500,reg1=0x25 actions=conjunction(2,2/3)", "table=AntreaPolicyIngressRule, priority=14499,reg1=0x25 actions=conjunction(3,2/3)"]);
+    let before = (crate::testing::dump(&node_state), format!("{:?}", node_state.ids().priorities));
+    let plan = node_state.plan(Write { objects: vec![object(acnp("c", 5.0, deny(DROP)))], ..Write::default() });
+    node_state.revert(plan);
+    assert_eq!((crate::testing::dump(&node_state), format!("{:?}", node_state.ids().priorities)), before);
+    apply(&mut node_state, vec![object(acnp("c", 5.0, deny(DROP)))]);
+    has(&node_state, &[
         "table=AntreaPolicyIngressRule, priority=14501,reg1=0x25 actions=conjunction(4,2/3)",
         "table=AntreaPolicyIngressRule, priority=14500,reg1=0x25 actions=conjunction(2,2/3)",
     ]);
-    let other = |id: u32| room.store().everything().into_iter().filter(|update| matches!(update, vswitch_flow::spec::Update::AddFlow(flow) if flow.actions.iter().any(|action| matches!(action, vswitch_flow::Action::Conjunction { id: other, .. } if *other == id)))).count();
+    let other = |id: u32| node_state.store().everything().into_iter().filter(|update| matches!(update, vswitch_flow::spec::Update::AddFlow(flow) if flow.actions.iter().any(|action| matches!(action, vswitch_flow::Action::Conjunction { id: other, .. } if *other == id)))).count();
     assert_eq!([2, 3, 4].map(other), [3, 3, 3]);
     // Written again with other content it keeps its number.
-    apply(&mut room, vec![object(acnp("a", 7.0, deny(DROP)))]);
-    assert_eq!(number(&room, "acnp:a", "in"), 2);
+    apply(&mut node_state, vec![object(acnp("a", 7.0, deny(DROP)))]);
+    assert_eq!(number(&node_state, "acnp:a", "in"), 2);
     let gone = crate::Key::new(Kind::NetworkPolicy, "acnp:a");
-    let plan = room.plan(Write { remove: vec![gone], ..Write::default() });
-    room.settle(plan);
-    apply(&mut room, vec![object(acnp("a", 7.0, deny(DROP)))]);
-    assert_eq!(number(&room, "acnp:a", "in"), 5, "a number is not another's soon");
+    let plan = node_state.plan(Write { remove: vec![gone], ..Write::default() });
+    node_state.settle(plan);
+    apply(&mut node_state, vec![object(acnp("a", 7.0, deny(DROP)))]);
+    assert_eq!(number(&node_state, "acnp:a", "in"), 5, "a number is not another's soon");
 }

@@ -9,7 +9,7 @@ const ACNP: &str = "acnp:web-app-db-network-policy";
 const L7: &str = "acnp:ingress-allow-http-request-to-api-v2";
 
 /// Our numbers, and those of the document.
-fn numbers(room: &Room) -> BTreeMap<u32, u32> {
+fn numbers(node_state: &NodeState) -> BTreeMap<u32, u32> {
     [
         (K8S, "AllowToDB", 2),
         (K8S, "AllowFromClient", 3),
@@ -20,20 +20,20 @@ fn numbers(room: &Room) -> BTreeMap<u32, u32> {
         (L7, "AllowFromClientL7", 14),
     ]
     .into_iter()
-    .map(|(policy, rule, theirs)| (number(room, policy, rule), theirs))
+    .map(|(policy, rule, theirs)| (number(node_state, policy, rule), theirs))
     .collect()
 }
 
 /// What a table has, with the document's numbers (difference 11).
-fn ours(room: &Room, table: Table) -> BTreeSet<String> {
-    let numbers = numbers(room);
-    lines(room, table).iter().map(|line| renumber(line, &numbers)).collect()
+fn ours(node_state: &NodeState, table: Table) -> BTreeSet<String> {
+    let numbers = numbers(node_state);
+    lines(node_state, table).iter().map(|line| renumber(line, &numbers)).collect()
 }
 
 /// What the document has, but for what it gets wrong.
-fn theirs(room: &Room, table: Table, corrections: &[(&str, &str)]) -> BTreeSet<String> {
-    let facts = room.facts().unwrap_or_else(|| panic!("no Node"));
-    let mut lines: BTreeSet<String> = document(room, table.name());
+fn theirs(node_state: &NodeState, table: Table, corrections: &[(&str, &str)]) -> BTreeSet<String> {
+    let facts = node_state.facts().unwrap_or_else(|| panic!("no Node"));
+    let mut lines: BTreeSet<String> = document(node_state, table.name());
     lines.retain(|line| !line.contains("priority=0 ") && !line.contains("priority=64990,"));
     // Difference 10: what is denied leaves no connection.
     lines = lines.iter().map(|line| line.replace("actions=drop", "actions=ct_forget")).collect();
@@ -81,7 +81,7 @@ const INGRESS: &[(&str, &str)] = &[
 
 #[test]
 fn policies_of_the_document_are_the_documents() {
-    let room = document_room(false);
+    let node_state = document_node_state(false);
     for (table, corrections) in [
         (Table::AntreaPolicyEgressRule, &[][..]),
         (Table::EgressRule, &[]),
@@ -91,16 +91,16 @@ fn policies_of_the_document_are_the_documents() {
         (Table::IngressRule, &[]),
         (Table::IngressDefaultRule, &[]),
     ] {
-        assert_eq!(ours(&room, table), theirs(&room, table, corrections), "{table:?}");
+        assert_eq!(ours(&node_state, table), theirs(&node_state, table, corrections), "{table:?}");
     }
     // Counters of the L7 rule are not listed there, those of every other rule are.
-    let mut metric = ours(&room, Table::IngressMetric);
+    let mut metric = ours(&node_state, Table::IngressMetric);
     let l7: Vec<String> = metric.iter().filter(|line| line.contains("ct_label=0xe/")).cloned().collect();
     assert_eq!(l7.len(), 2);
     l7.iter().for_each(|line| assert!(metric.remove(line)));
-    assert_eq!(metric, theirs(&room, Table::IngressMetric, &[]));
-    assert!(room.degraded().is_empty(), "{:?}", room.degraded());
-    assert_eq!(room.store().sizes().1, 0, "nobody is told, so there is no group");
+    assert_eq!(metric, theirs(&node_state, Table::IngressMetric, &[]));
+    assert!(node_state.degraded().is_empty(), "{:?}", node_state.degraded());
+    assert_eq!(node_state.store().sizes().1, 0, "nobody is told, so there is no group");
 }
 
 /// The same line for IPv6; None: it is for both.
@@ -126,7 +126,7 @@ fn twin(line: &str) -> Option<String> {
 
 #[test]
 fn each_has_its_twin_for_ipv6() {
-    let (single, dual) = (document_room(false), document_room(true));
+    let (single, dual) = (document_node_state(false), document_node_state(true));
     for table in [
         Table::AntreaPolicyEgressRule,
         Table::EgressRule,
@@ -148,9 +148,9 @@ fn each_has_its_twin_for_ipv6() {
 
 #[test]
 fn each_flow_of_a_policy_names_its_rules() {
-    let room = document_room(true);
-    let own: BTreeSet<u32> = room.ids().rules_of(ACNP).iter().filter_map(|key| room.ids().rule(key)).collect();
-    let part = room.store().part(&crate::Key::new(crate::Kind::NetworkPolicy, ACNP)).unwrap_or_else(|| panic!("no flows"));
+    let node_state = document_node_state(true);
+    let own: BTreeSet<u32> = node_state.ids().rules_of(ACNP).iter().filter_map(|key| node_state.ids().rule(key)).collect();
+    let part = node_state.store().part(&crate::Key::new(crate::Kind::NetworkPolicy, ACNP)).unwrap_or_else(|| panic!("no flows"));
     let mut named = BTreeSet::new();
     for flow in part.flows() {
         let rules = crate::rules_of(&flow.flow);

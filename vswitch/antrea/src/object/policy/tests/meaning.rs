@@ -51,10 +51,10 @@ impl Packet {
     }
 }
 
-/// Tables of a room, as the reference classifier has them.
-fn tables(room: &Room) -> BTreeMap<u8, Reference<bool>> {
+/// Tables of a node state, as the reference classifier has them.
+fn tables(node_state: &NodeState) -> BTreeMap<u8, Reference<bool>> {
     let mut tables: BTreeMap<u8, Reference<bool>> = BTreeMap::new();
-    for update in room.store().everything() {
+    for update in node_state.store().everything() {
         let Update::AddFlow(flow) = update else { continue };
         let clause = |action: &Action| match action {
             Action::Conjunction { id, clause, clauses } => Some(Clause { id: *id, clause: *clause, clauses: *clauses }),
@@ -67,7 +67,7 @@ fn tables(room: &Room) -> BTreeMap<u8, Reference<bool>> {
     tables
 }
 
-fn walk(room: &Room, tables: &BTreeMap<u8, Reference<bool>>, is_egress: bool, packet: &Packet) -> Fate {
+fn walk(node_state: &NodeState, tables: &BTreeMap<u8, Reference<bool>>, is_egress: bool, packet: &Packet) -> Fate {
     let path = if is_egress {
         [Table::AntreaPolicyEgressRule, Table::EgressRule, Table::EgressDefaultRule]
     } else {
@@ -79,7 +79,7 @@ fn walk(room: &Room, tables: &BTreeMap<u8, Reference<bool>>, is_egress: bool, pa
         match (at, found.conj_id) {
             _ if found.entry.data => {}
             (0, 0) => panic!("{table:?} decides without a rule: {:?}", found.entry),
-            (0, number) if passes(room, number) => {}
+            (0, number) if passes(node_state, number) => {}
             (0, number) => return Fate::Rule(number),
             (1, _) => return Fate::K8s,
             _ => return Fate::Isolated,
@@ -88,21 +88,21 @@ fn walk(room: &Room, tables: &BTreeMap<u8, Reference<bool>>, is_egress: bool, pa
     Fate::Nothing
 }
 
-fn policies(room: &Room) -> Vec<v1::NetworkPolicy> {
+fn policies(node_state: &NodeState) -> Vec<v1::NetworkPolicy> {
     let of = |(_, entry): (_, &std::sync::Arc<crate::desired::Entry>)| match &entry.message {
         Object::NetworkPolicy(policy) => Some(policy.clone()),
         _ => None,
     };
-    room.desired().of(crate::Kind::NetworkPolicy).filter_map(of).collect()
+    node_state.desired().of(crate::Kind::NetworkPolicy).filter_map(of).collect()
 }
 
-fn passes(room: &Room, wanted: u32) -> bool {
-    let mut rules = policies(room).into_iter().flat_map(|policy| policy.rules.into_iter().map(move |rule| (policy.name.clone(), rule)));
-    rules.any(|(name, rule)| number(room, &name, &rule.id) == wanted && rule.action() == v1::RuleAction::Pass)
+fn passes(node_state: &NodeState, wanted: u32) -> bool {
+    let mut rules = policies(node_state).into_iter().flat_map(|policy| policy.rules.into_iter().map(move |rule| (policy.name.clone(), rule)));
+    rules.any(|(name, rule)| number(node_state, &name, &rule.id) == wanted && rule.action() == v1::RuleAction::Pass)
 }
 
-fn addresses(room: &Room, group: &str) -> Vec<IpAddr> {
-    let all = room.desired().get(&crate::Key::new(crate::Kind::AddressGroup, group)).map(|entry| entry.message.clone());
+fn addresses(node_state: &NodeState, group: &str) -> Vec<IpAddr> {
+    let all = node_state.desired().get(&crate::Key::new(crate::Kind::AddressGroup, group)).map(|entry| entry.message.clone());
     let Some(Object::AddressGroup(group)) = all else { return Vec::new() };
     let of = |member: v1::GroupMember| match member.member {
         Some(v1::group_member::Member::Address(text)) => text.parse().ok(),
@@ -115,9 +115,9 @@ fn addresses(room: &Room, group: &str) -> Vec<IpAddr> {
 }
 
 /// Whether a packet is from, or to, a Pod of these groups.
-fn is_applied(room: &Room, groups: &[String], is_egress: bool, packet: &Packet) -> bool {
+fn is_applied(node_state: &NodeState, groups: &[String], is_egress: bool, packet: &Packet) -> bool {
     groups.iter().any(|name| {
-        let group = room.desired().applied_to_group(name);
+        let group = node_state.desired().applied_to_group(name);
         group.is_some_and(|group| {
             group.pods.iter().any(|pod| {
                 let (address, port) = if pod.ends_with("web") { WEB } else if pod.ends_with("db") { DB } else { ("10.10.0.26", 0x24) };
@@ -127,11 +127,11 @@ fn is_applied(room: &Room, groups: &[String], is_egress: bool, packet: &Packet) 
     })
 }
 
-fn meets(room: &Room, policy: &v1::NetworkPolicy, rule: &v1::Rule, is_egress: bool, packet: &Packet) -> bool {
+fn meets(node_state: &NodeState, policy: &v1::NetworkPolicy, rule: &v1::Rule, is_egress: bool, packet: &Packet) -> bool {
     let other = if is_egress { packet.to } else { packet.from };
     let peer = rule.peer.as_ref().is_none_or(|peer| {
         let within = |cidr: &str| cidr.parse::<crate::Cidr>().is_ok_and(|cidr| cidr.contains(&other));
-        peer.address_groups.iter().any(|group| addresses(room, group).contains(&other))
+        peer.address_groups.iter().any(|group| addresses(node_state, group).contains(&other))
             || peer.blocks.iter().any(|block| within(&block.cidr) && !block.except_cidrs.iter().any(|cidr| within(cidr)))
     });
     let port = u32::from(packet.port);
@@ -140,24 +140,24 @@ fn meets(room: &Room, policy: &v1::NetworkPolicy, rule: &v1::Rule, is_egress: bo
     (rule.direction() == v1::Direction::Egress) == is_egress
         && peer
         && (rule.ports.is_empty() || ports)
-        && is_applied(room, applied, is_egress, packet)
+        && is_applied(node_state, applied, is_egress, packet)
 }
 
-fn read(room: &Room, is_egress: bool, packet: &Packet) -> Fate {
+fn read(node_state: &NodeState, is_egress: bool, packet: &Packet) -> Fate {
     let (antrea, k8s): (Vec<_>, Vec<_>) =
-        policies(room).into_iter().partition(|policy| policy.kind() != v1::PolicyKind::K8s);
+        policies(node_state).into_iter().partition(|policy| policy.kind() != v1::PolicyKind::K8s);
     let mut antrea = antrea;
     antrea.sort_by(|a, b| a.priority.total_cmp(&b.priority));
     let mut rules = antrea.iter().flat_map(|policy| policy.rules.iter().map(move |rule| (policy, rule)));
-    let first = rules.find(|(policy, rule)| meets(room, policy, rule, is_egress, packet));
+    let first = rules.find(|(policy, rule)| meets(node_state, policy, rule, is_egress, packet));
     if let Some((policy, rule)) = first.filter(|(_, rule)| rule.action() != v1::RuleAction::Pass) {
-        return Fate::Rule(number(room, &policy.name, &rule.id));
+        return Fate::Rule(number(node_state, &policy.name, &rule.id));
     }
-    if k8s.iter().any(|policy| policy.rules.iter().any(|rule| meets(room, policy, rule, is_egress, packet))) {
+    if k8s.iter().any(|policy| policy.rules.iter().any(|rule| meets(node_state, policy, rule, is_egress, packet))) {
         return Fate::K8s;
     }
     let isolates = |policy: &&v1::NetworkPolicy| if is_egress { policy.isolates_egress } else { policy.isolates_ingress };
-    let isolated = k8s.iter().filter(isolates).any(|policy| is_applied(room, &policy.applied_to, is_egress, packet));
+    let isolated = k8s.iter().filter(isolates).any(|policy| is_applied(node_state, &policy.applied_to, is_egress, packet));
     if isolated { Fate::Isolated } else { Fate::Nothing }
 }
 
@@ -168,8 +168,8 @@ proptest! {
     fn flows_decide_what_policies_say(forms in prop::collection::vec(any::<u32>(), 5)) {
         let mut objects = world();
         objects.extend(forms.iter().enumerate().map(|(at, form)| policy(at, *form)));
-        let room = room(&dual_node(), objects);
-        let tables = tables(&room);
+        let node_state = node_state(&dual_node(), objects);
+        let tables = tables(&node_state);
         for from in SOURCES {
             for to in SOURCES {
                 for port in [80, 81, 82, 90, 91] {
@@ -177,7 +177,7 @@ proptest! {
                     let reg1 = [WEB, DB].into_iter().find(|(address, _)| *address == to).map_or(2, |(_, port)| port);
                     let packet = Packet { from: ip(from)?, to: ip(to)?, reg1, port };
                     for is_egress in [false, true] {
-                        let (is, wanted) = (walk(&room, &tables, is_egress, &packet), read(&room, is_egress, &packet));
+                        let (is, wanted) = (walk(&node_state, &tables, is_egress, &packet), read(&node_state, is_egress, &packet));
                         prop_assert_eq!(is, wanted, "{:?} egress {}", packet, is_egress);
                     }
                 }

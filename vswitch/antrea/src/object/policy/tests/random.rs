@@ -105,12 +105,12 @@ fn groups() -> Vec<Object> {
 }
 
 /// Its flows, with numbers that depend on names alone.
-fn named(room: &Room) -> BTreeMap<String, Vec<String>> {
+fn named(node_state: &NodeState) -> BTreeMap<String, Vec<String>> {
     let mut numbers = BTreeMap::new();
     for at in 0..5 {
         for place in 0..4 {
             let key = RuleKey { policy: policy_key(at).name, rule: format!("rule{place}").into() };
-            if let Some(number) = room.ids().rule(&key) {
+            if let Some(number) = node_state.ids().rule(&key) {
                 numbers.insert(number, 1_000_000 + u32::try_from(at * 10 + place).unwrap_or(0));
             }
         }
@@ -133,7 +133,7 @@ fn named(room: &Room) -> BTreeMap<String, Vec<String>> {
         lines
     };
     // Others have numbers of ports and meters, which look alike.
-    let policies = dump(room).into_iter().filter(|(table, _)| table.ends_with("Rule") || table.ends_with("Metric"));
+    let policies = dump(node_state).into_iter().filter(|(table, _)| table.ends_with("Rule") || table.ends_with("Metric"));
     policies.map(|(table, lines)| (table, of(lines))).collect()
 }
 
@@ -142,20 +142,20 @@ proptest! {
 
     #[test]
     fn increments_end_where_one_write_does(steps in prop::collection::vec((step(), any::<bool>()), 1..40)) {
-        let mut room = room(&dual_node(), groups());
+        let mut node_state = node_state(&dual_node(), groups());
         for (step, is_kept) in steps {
-            let before = (dump(&room), format!("{:?}", room.ids().priorities));
-            let plan = room.plan(write(step));
+            let before = (dump(&node_state), format!("{:?}", node_state.ids().priorities));
+            let plan = node_state.plan(write(step));
             prop_assert!(plan.result.applied, "{:?} {:#?}", step, plan.result.statuses);
             if is_kept {
-                room.settle(plan);
+                node_state.settle(plan);
             } else {
-                room.revert(plan);
-                prop_assert_eq!((dump(&room), format!("{:?}", room.ids().priorities)), before);
+                node_state.revert(plan);
+                prop_assert_eq!((dump(&node_state), format!("{:?}", node_state.ids().priorities)), before);
             }
         }
-        let all = room.desired().all().map(|(_, entry)| entry.message.clone()).collect();
-        let at_once = crate::testing::room(&dual_node(), all);
-        prop_assert_eq!(named(&room), named(&at_once));
+        let all = node_state.desired().all().map(|(_, entry)| entry.message.clone()).collect();
+        let at_once = crate::testing::node_state(&dual_node(), all);
+        prop_assert_eq!(named(&node_state), named(&at_once));
     }
 }

@@ -8,26 +8,26 @@ fn good() -> v1::NetworkPolicy {
     acnp("good", 5.0, vec![rule("in", ALLOW, from("client"), vec![tcp(80)])])
 }
 
-fn a_room() -> Room {
+fn a_node_state() -> NodeState {
     let mut node = document_node();
     node.features = Some(v1::Features { l7_network_policy: false, ..node.features.unwrap_or_default() });
     node.l7 = None;
-    room(&node, vec![a_pod("web", false), applied("web", &["web"]), group("client", &["10.10.0.26"]), object(good())])
+    node_state(&node, vec![a_pod("web", false), applied("web", &["web"]), group("client", &["10.10.0.26"]), object(good())])
 }
 
 /// Codes and fields of what is wrong.
-fn told(room: &mut Room, object: Object) -> Vec<String> {
-    let before = format!("{:?} {:?}", room.ids().priorities, crate::testing::dump(room));
-    let problems = refused(room, object);
-    assert_eq!(format!("{:?} {:?}", room.ids().priorities, crate::testing::dump(room)), before);
+fn told(node_state: &mut NodeState, object: Object) -> Vec<String> {
+    let before = format!("{:?} {:?}", node_state.ids().priorities, crate::testing::dump(node_state));
+    let problems = refused(node_state, object);
+    assert_eq!(format!("{:?} {:?}", node_state.ids().priorities, crate::testing::dump(node_state)), before);
     assert!(problems.iter().all(|problem| !problem.reason.is_empty()));
     problems.into_iter().map(|problem| format!("{} {}", problem.code, problem.field)).collect()
 }
 
 fn check(cases: Vec<(v1::NetworkPolicy, &[&str])>) {
-    let mut room = a_room();
+    let mut node_state = a_node_state();
     for (policy, wanted) in cases {
-        assert_eq!(told(&mut room, object(policy.clone())), wanted, "{policy:#?}");
+        assert_eq!(told(&mut node_state, object(policy.clone())), wanted, "{policy:#?}");
     }
 }
 
@@ -188,7 +188,7 @@ fn peers() {
 
 #[test]
 fn groups() {
-    let mut room = a_room();
+    let mut node_state = a_node_state();
     let pods = |count: usize| -> Object {
         let pods = (0..count).map(|at| format!("default/{at}")).collect();
         Object::AppliedToGroup(v1::AppliedToGroup { name: "g".to_owned(), pods, services: Vec::new() })
@@ -209,38 +209,38 @@ fn groups() {
         (services("g", &["a/b"], &["a/c"]), &["VALUE services"]),
         (services("g", &[], &["c"]), &["VALUE services[0]"]),
     ] {
-        assert_eq!(told(&mut room, object), wanted);
+        assert_eq!(told(&mut node_state, object), wanted);
     }
 }
 
 #[test]
 fn what_is_named_cannot_go() {
-    let mut room = a_room();
+    let mut node_state = a_node_state();
     for (kind, name) in [(Kind::AddressGroup, "client"), (Kind::AppliedToGroup, "web")] {
-        let plan = room.plan(Write { remove: vec![Key::new(kind, name)], ..Write::default() });
+        let plan = node_state.plan(Write { remove: vec![Key::new(kind, name)], ..Write::default() });
         let codes: Vec<String> = plan.result.statuses.iter().flat_map(|status| &status.problems).map(|problem| problem.code.clone()).collect();
         assert_eq!(codes, ["IN_USE"], "{name}");
-        room.revert(plan);
+        node_state.revert(plan);
     }
 }
 
 #[test]
 fn too_many_clauses_are_refused_before_they_are_made() {
-    let mut room = a_room();
+    let mut node_state = a_node_state();
     let many: Vec<String> = (0..100_000).map(|at| std::net::Ipv4Addr::from(0x0b00_0000 + at).to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    apply(&mut room, vec![group("many", &many)]);
+    apply(&mut node_state, vec![group("many", &many)]);
     let rules = (0..41).map(|at| rule(&format!("in-{at}"), ALLOW, from("many"), vec![tcp(80 + at)])).collect();
-    assert_eq!(told(&mut room, object(acnp("many", 6.0, rules))), ["LIMIT rules"]);
+    assert_eq!(told(&mut node_state, object(acnp("many", 6.0, rules))), ["LIMIT rules"]);
 }
 
 #[test]
 fn a_full_baseline_tier_says_so() {
-    let mut room = a_room();
+    let mut node_state = a_node_state();
     let rules = (0..172).map(|at| rule(&format!("in-{at}"), DROP, None, vec![tcp(80 + at)])).collect();
     let mut policy = acnp("many", 6.0, rules);
     policy.tier = 253;
-    assert_eq!(told(&mut room, object(policy)), ["LIMIT rules[171]"]);
+    assert_eq!(told(&mut node_state, object(policy)), ["LIMIT rules[171]"]);
 }
 
 #[test]
@@ -262,12 +262,12 @@ fn what_is_not_there_or_off_has_no_effect_and_is_told() {
             "PENDING rules[0].peer.services[0]",
         ),
     ] {
-        let mut room = a_room();
-        let problems = crate::testing::degraded(&mut room, object(policy.clone()));
+        let mut node_state = a_node_state();
+        let problems = crate::testing::degraded(&mut node_state, object(policy.clone()));
         let told: Vec<String> = problems.iter().map(|problem| format!("{} {}", problem.code, problem.field)).collect();
         assert!(told.iter().any(|told| told == wanted), "{told:?}: {policy:#?}");
     }
-    let problems = crate::testing::degraded(&mut a_room(), group("g", &["fd00::1"]));
+    let problems = crate::testing::degraded(&mut a_node_state(), group("g", &["fd00::1"]));
     assert_eq!((problems[0].code.as_str(), problems[0].field.as_str()), ("FAMILY", "members"));
 }
 
@@ -304,11 +304,11 @@ fn groups_are_neither_refused_nor_passed_and_igmp_has_no_peer() {
         (igmp(client(), v1::RuleAction::Allow), &["VALUE rules[0].peer"]),
     ]);
     // What is about everybody is not about groups.
-    let mut room = a_room();
+    let mut node_state = a_node_state();
     for good in [to("0.0.0.0/0", v1::RuleAction::Reject), to("239.1.1.0/24", v1::RuleAction::Drop)] {
-        apply(&mut room, vec![object(good)]);
+        apply(&mut node_state, vec![object(good)]);
     }
     // Good, but for the Node.
-    let problems = crate::testing::degraded(&mut a_room(), object(igmp(None, v1::RuleAction::Drop)));
+    let problems = crate::testing::degraded(&mut a_node_state(), object(igmp(None, v1::RuleAction::Drop)));
     assert!(problems.iter().any(|problem| problem.code == "FEATURE" && problem.field == "rules[0].ports"), "{problems:?}");
 }

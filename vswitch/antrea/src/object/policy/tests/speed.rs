@@ -10,7 +10,7 @@ fn members(count: u32) -> Vec<String> {
 
 #[allow(clippy::print_stdout)] // what it is for
 fn change(rules: usize, count: u32) {
-    let mut room = document_room(false);
+    let mut node_state = document_node_state(false);
     let texts = members(count + 1);
     let all: Vec<&str> = texts.iter().map(String::as_str).collect();
     let (few, most) = (&all[1..], &all[..all.len() - 1]);
@@ -21,12 +21,12 @@ fn change(rules: usize, count: u32) {
     let begin = Instant::now();
     let mut objects = vec![group("many", few)];
     objects.extend(policies);
-    let loaded = apply(&mut room, objects).len();
+    let loaded = apply(&mut node_state, objects).len();
     let load = begin.elapsed();
     // The best of some, there and back: the machine does other things, too.
     let change = |at: usize| {
         let begin = Instant::now();
-        let updates = apply(&mut room, vec![group("many", if at.is_multiple_of(2) { most } else { few })]);
+        let updates = apply(&mut node_state, vec![group("many", if at.is_multiple_of(2) { most } else { few })]);
         assert_eq!(updates.len(), 2 * rules, "one flow comes and one goes for each rule");
         begin.elapsed()
     };

@@ -63,16 +63,16 @@ prop_compose! {
 proptest! {
     #[test]
     fn there_is_an_answer(policies in prop::collection::vec(a_policy(), 1..3), members in texts(), pods in texts(), services in texts(), valid_only: bool) {
-        let mut room = document_room(true);
+        let mut node_state = document_node_state(true);
         let members = members.iter().map(String::as_str).collect::<Vec<_>>();
         let mut objects: Vec<Object> = policies.into_iter().map(object).collect();
         objects.push(group("client", &members));
         objects.push(Object::AppliedToGroup(v1::AppliedToGroup { name: "web".to_owned(), pods, services }));
-        let plan = room.plan(Write { objects, valid_only, ..Write::default() });
+        let plan = node_state.plan(Write { objects, valid_only, ..Write::default() });
         for status in &plan.result.statuses {
             // Nothing that an agent writes may come out as a mistake of ours.
             prop_assert!(status.problems.iter().all(|problem| problem.code != "PIPELINE"), "{:#?}", status);
         }
-        room.settle(plan);
+        node_state.settle(plan);
     }
 }

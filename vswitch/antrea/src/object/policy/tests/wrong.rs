@@ -25,10 +25,10 @@ enum Does {
 
 type Tables = BTreeMap<u8, Reference<Does>>;
 
-fn tables(room: &Room) -> Tables {
+fn tables(node_state: &NodeState) -> Tables {
     let mut tables = Tables::new();
-    let facts = room.facts().unwrap();
-    for update in room.store().everything() {
+    let facts = node_state.facts().unwrap();
+    for update in node_state.store().everything() {
         let text = if matches!(update, Update::AddFlow(_)) { line(&facts, &update) } else { continue };
         let Update::AddFlow(flow) = update else { continue };
         let clause = |action: &Action| match action {
@@ -131,11 +131,11 @@ fn of(object: Object) -> v1::NetworkPolicy {
     }
 }
 
-fn put(room: &mut Room, objects: Vec<Object>) -> Vec<v1::ObjectStatus> {
-    let plan = room.plan(Write { objects, valid_only: true, ..Write::default() });
+fn put(node_state: &mut NodeState, objects: Vec<Object>) -> Vec<v1::ObjectStatus> {
+    let plan = node_state.plan(Write { objects, valid_only: true, ..Write::default() });
     assert!(plan.result.applied);
     let statuses = plan.result.statuses.clone();
-    room.settle(plan);
+    node_state.settle(plan);
     statuses
 }
 
@@ -150,7 +150,7 @@ proptest! {
         one_by_one: bool,
     ) {
         let right: Vec<v1::NetworkPolicy> = forms.iter().enumerate().map(|(at, form)| of(policy(at, *form))).collect();
-        let ideal = room(&dual_node(), world().into_iter().chain(right.iter().cloned().map(object)).collect());
+        let ideal = node_state(&dual_node(), world().into_iter().chain(right.iter().cloned().map(object)).collect());
         let mut objects = world();
         if let Some(missing) = missing {
             objects.retain(|other| crate::Object::key_of(other) != Key::new(Kind::AddressGroup, &format!("g{missing}")));
@@ -168,7 +168,7 @@ proptest! {
             }
             written.push(object(policy));
         }
-        let mut real = room(&dual_node(), Vec::new());
+        let mut real = node_state(&dual_node(), Vec::new());
         if with_before {
             // An older form: it allows some.
             let before = written.iter().filter_map(|policy| {

@@ -1,7 +1,7 @@
 //! What is refused, or has no effect, by the code that says why.
 
 use super::{cluster_ip, endpoint, endpoints};
-use crate::testing::{degraded, document_node, dual_node, refused, room};
+use crate::testing::{degraded, document_node, dual_node, refused, node_state};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
@@ -30,18 +30,18 @@ fn problems(node: &v1::NodeConfig, object: Object) -> Vec<(String, String)> {
     if node.features.is_some_and(|features| features.proxy_all) {
         there.push(Object::Service(other));
     }
-    let mut room = room(node, there);
-    let mut codes: Vec<_> = of_room(&mut room, object).into_iter().map(|problem| (problem.code, problem.field)).collect();
+    let mut node_state = node_state(node, there);
+    let mut codes: Vec<_> = of_room(&mut node_state, object).into_iter().map(|problem| (problem.code, problem.field)).collect();
     codes.retain(|(code, field)| code != "PENDING" || !field.starts_with("ports"));
     codes
 }
 
 /// What is wrong with it by itself, so that it is refused; or what of it has no effect.
-fn of_room(room: &mut crate::Room, object: Object) -> Vec<v1::Problem> {
-    let plan = room.plan(crate::Write { objects: vec![object.clone()], ..crate::Write::default() });
+fn of_room(node_state: &mut crate::NodeState, object: Object) -> Vec<v1::Problem> {
+    let plan = node_state.plan(crate::Write { objects: vec![object.clone()], ..crate::Write::default() });
     let is_refused = !plan.result.applied;
-    room.revert(plan);
-    if is_refused { refused(room, object) } else { degraded(room, object) }
+    node_state.revert(plan);
+    if is_refused { refused(node_state, object) } else { degraded(node_state, object) }
 }
 
 fn one(code: &str, field: &str) -> Vec<(String, String)> {
@@ -105,9 +105,9 @@ fn limits() {
     assert_eq!(problems(&document_node(), Object::Endpoints(set(16_385))), one("LIMIT", "endpoints"));
     let mut down = set(16_384);
     down.endpoints[7].ready = false;
-    let mut room = room(&document_node(), vec![Object::Service(cluster_ip("there", "10.96.9.2"))]);
-    crate::testing::apply(&mut room, vec![Object::Endpoints(down)]);
-    assert_eq!(room.store().sizes().2, 16_383);
+    let mut node_state = node_state(&document_node(), vec![Object::Service(cluster_ip("there", "10.96.9.2"))]);
+    crate::testing::apply(&mut node_state, vec![Object::Endpoints(down)]);
+    assert_eq!(node_state.store().sizes().2, 16_383);
 }
 
 #[test]
@@ -130,12 +130,12 @@ fn a_service_beside_others() {
         assert_eq!(told(&document_node(), change), one(code, field));
     }
     // Other protocols and ports are other places.
-    let mut room = room(&document_node(), vec![Object::Service(cluster_ip("there", "10.96.9.2"))]);
+    let mut node_state = node_state(&document_node(), vec![Object::Service(cluster_ip("there", "10.96.9.2"))]);
     let mut udp = cluster_ip("udp", "10.96.9.2");
     udp.ports[0].set_protocol(v1::Protocol::Udp);
     let mut port = cluster_ip("port", "10.96.9.2");
     port.ports[0].port = 81;
-    crate::testing::apply(&mut room, vec![Object::Service(udp), Object::Service(port)]);
+    crate::testing::apply(&mut node_state, vec![Object::Service(udp), Object::Service(port)]);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn features_and_families() {
         s.load_balancer_ips = strings(&["fd00:1::1"]);
     };
     assert_eq!(told(&dsr, six), one("FAMILY", "load_balancer_ips[0]"));
-    let mut without = room(&v1::NodeConfig {
+    let mut without = node_state(&v1::NodeConfig {
         features: Some(v1::Features { proxy: Some(false), ..v1::Features::default() }),
         l7: None,
         ..document_node()
@@ -196,28 +196,28 @@ fn a_port_that_goes_leaves_its_endpoints_without_effect() {
     let mut named_port = cluster_ip("there", "10.96.9.2");
     named_port.ports = vec![named("a", 80), named("b", 81)];
     let set = v1::Endpoints { port: "b".to_owned(), ..endpoints("there", &["10.10.0.24"]) };
-    let mut room = room(&document_node(), vec![Object::Service(named_port.clone()), Object::Endpoints(set)]);
+    let mut node_state = node_state(&document_node(), vec![Object::Service(named_port.clone()), Object::Endpoints(set)]);
     named_port.ports.pop();
-    crate::testing::apply(&mut room, vec![Object::Service(named_port)]);
+    crate::testing::apply(&mut node_state, vec![Object::Service(named_port)]);
     let key = crate::Key::new(crate::Kind::Endpoints, "default/there:b");
-    assert_eq!(room.degraded()[&key].all()[0].code, crate::Code::Pending);
-    assert_eq!(room.ids().group_keys_of("default/there").len(), 1);
+    assert_eq!(node_state.degraded()[&key].all()[0].code, crate::Code::Pending);
+    assert_eq!(node_state.ids().group_keys_of("default/there").len(), 1);
 }
 
 #[test]
 fn a_nodes_change_leaves_services_without_effect_and_gives_it_back() {
     let mut load_balancer = cluster_ip("lb", "10.96.9.3");
     load_balancer.load_balancer_ips.push("192.168.77.150".to_owned());
-    let mut room = room(&document_node(), vec![Object::Service(load_balancer), super::web("lb")]);
-    let before = crate::testing::dump(&room);
+    let mut node_state = node_state(&document_node(), vec![Object::Service(load_balancer), super::web("lb")]);
+    let before = crate::testing::dump(&node_state);
     let mut node = document_node();
     node.features = Some(v1::Features { proxy_all: false, ..node.features.unwrap_or_default() });
-    let plan = room.plan_node(&node).unwrap();
-    room.settle(plan);
-    let lines = crate::testing::dump_of(&room, &["ServiceLB"]);
+    let plan = node_state.plan_node(&node).unwrap();
+    node_state.settle(plan);
+    let lines = crate::testing::dump_of(&node_state, &["ServiceLB"]);
     assert!(lines.iter().all(|line| !line.contains("192.168.77.150")), "no load balancer: {lines:?}");
     assert!(lines.iter().any(|line| line.contains("nw_dst=10.96")), "the cluster IP works: {lines:?}");
-    let plan = room.plan_node(&document_node()).unwrap();
-    room.settle(plan);
-    assert_eq!(crate::testing::dump(&room), before);
+    let plan = node_state.plan_node(&document_node()).unwrap();
+    node_state.settle(plan);
+    assert_eq!(crate::testing::dump(&node_state), before);
 }

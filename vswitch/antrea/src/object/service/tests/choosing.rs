@@ -1,8 +1,8 @@
 //! Which endpoints are used.
 
 use super::{cluster_ip, endpoint};
-use crate::testing::{document_node, dual_node, room};
-use crate::{Family, Room};
+use crate::testing::{document_node, dual_node, node_state};
+use crate::{Family, NodeState};
 use std::collections::BTreeSet;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
@@ -21,19 +21,19 @@ fn hinted(address: &str, zones: &[&str], nodes: &[&str]) -> v1::Endpoint {
     v1::Endpoint { hint_zones: texts(zones), hint_nodes: texts(nodes), ..endpoint(address) }
 }
 
-fn with(node: &v1::NodeConfig, endpoints: Vec<v1::Endpoint>) -> Room {
+fn with(node: &v1::NodeConfig, endpoints: Vec<v1::Endpoint>) -> NodeState {
     let mut service = cluster_ip("chosen", "10.96.5.5");
     if node.families() == v1::Families::Dual {
         service.cluster_ips.push("fd00:10:96::5".to_owned());
     }
     let set = v1::Endpoints { service: service.name.clone(), port: String::new(), endpoints };
-    room(node, vec![Object::Service(service), Object::Endpoints(set)])
+    node_state(node, vec![Object::Service(service), Object::Endpoints(set)])
 }
 
 /// Those that are used: of any Node, of this one.
-fn chosen(room: &Room, family: Family) -> [BTreeSet<String>; 2] {
-    let set = room.desired().endpoints("default/chosen:").unwrap();
-    let chosen = crate::object::service::choose(&set.endpoints, family, room.facts().unwrap().node);
+fn chosen(node_state: &NodeState, family: Family) -> [BTreeSet<String>; 2] {
+    let set = node_state.desired().endpoints("default/chosen:").unwrap();
+    let chosen = crate::object::service::choose(&set.endpoints, family, node_state.facts().unwrap().node);
     [chosen.cluster, chosen.local].map(|chosen| chosen.iter().map(|endpoint| endpoint.address.to_string()).collect())
 }
 
@@ -49,20 +49,20 @@ fn zoned() -> v1::NodeConfig {
 fn ready_ones_else_those_that_end_and_serve() {
     let (ready, serving, gone) = (endpoint("10.10.1.6"), ending("10.10.0.24", true), ending("10.10.1.7", false));
     let all = vec![ready, serving.clone(), gone.clone(), down("10.10.1.8")];
-    let room = with(&document_node(), all);
-    assert_eq!(chosen(&room, Family::V4), [set(&["10.10.1.6"]), set(&["10.10.0.24"])], "judged for each policy");
-    let room = with(&document_node(), vec![serving, gone.clone(), down("10.10.1.8")]);
-    assert_eq!(chosen(&room, Family::V4), [set(&["10.10.0.24"]), set(&["10.10.0.24"])]);
-    let room = with(&document_node(), vec![gone, down("10.10.1.8")]);
-    assert_eq!(chosen(&room, Family::V4), [set(&[]), set(&[])]);
+    let node_state = with(&document_node(), all);
+    assert_eq!(chosen(&node_state, Family::V4), [set(&["10.10.1.6"]), set(&["10.10.0.24"])], "judged for each policy");
+    let node_state = with(&document_node(), vec![serving, gone.clone(), down("10.10.1.8")]);
+    assert_eq!(chosen(&node_state, Family::V4), [set(&["10.10.0.24"]), set(&["10.10.0.24"])]);
+    let node_state = with(&document_node(), vec![gone, down("10.10.1.8")]);
+    assert_eq!(chosen(&node_state, Family::V4), [set(&[]), set(&[])]);
 }
 
 #[test]
 fn families_are_judged_apart() {
     let all = vec![endpoint("10.10.1.6"), ending("fd00:10:10::18", true), ending("10.10.0.24", true)];
-    let room = with(&dual_node(), all);
-    assert_eq!(chosen(&room, Family::V4)[0], set(&["10.10.1.6"]));
-    assert_eq!(chosen(&room, Family::V6)[0], set(&["fd00:10:10::18"]));
+    let node_state = with(&dual_node(), all);
+    assert_eq!(chosen(&node_state, Family::V4)[0], set(&["10.10.1.6"]));
+    assert_eq!(chosen(&node_state, Family::V6)[0], set(&["fd00:10:10::18"]));
 }
 
 #[test]
@@ -98,10 +98,10 @@ fn hints_lead_to_none_of_those_that_end() {
 #[test]
 fn a_nodes_zone_changes_what_is_used() {
     let all = vec![hinted("10.10.1.6", &["a"], &[]), hinted("10.10.0.24", &["b"], &[])];
-    let mut room = with(&document_node(), all);
-    let buckets = |room: &Room| room.store().sizes().2;
-    assert_eq!(buckets(&room), 2);
-    let plan = room.plan_node(&zoned()).unwrap();
-    room.settle(plan);
-    assert_eq!(buckets(&room), 1);
+    let mut node_state = with(&document_node(), all);
+    let buckets = |node_state: &NodeState| node_state.store().sizes().2;
+    assert_eq!(buckets(&node_state), 2);
+    let plan = node_state.plan_node(&zoned()).unwrap();
+    node_state.settle(plan);
+    assert_eq!(buckets(&node_state), 1);
 }

@@ -1,8 +1,8 @@
 //! What goes with addresses and endpoints.
 
 use super::{cluster_ip, endpoints};
-use crate::testing::{document_node, room};
-use crate::{Flush, Key, Kind, Room, Write};
+use crate::testing::{document_node, node_state};
+use crate::{Flush, Key, Kind, NodeState, Write};
 use std::net::IpAddr;
 use vswitch_flow::spec::{FlowSpec, Update};
 use vswitch_flow::text::{FlowCommand, parse_flow};
@@ -21,20 +21,20 @@ fn udp(affinity: u32) -> v1::Service {
     service
 }
 
-fn written(service: v1::Service) -> Room {
+fn written(service: v1::Service) -> NodeState {
     let set = Object::Endpoints(endpoints("udp", &["10.10.0.24", "10.10.1.6"]));
-    room(&document_node(), vec![Object::Service(service), set])
+    node_state(&document_node(), vec![Object::Service(service), set])
 }
 
 /// What goes with a write, and what the bridge is told of learned flows.
-fn write(room: &mut Room, objects: Vec<Object>, remove: Vec<Key>) -> (Vec<Flush>, Vec<Update>) {
-    let plan = room.plan(Write { objects, remove, ..Write::default() });
+fn write(node_state: &mut NodeState, objects: Vec<Object>, remove: Vec<Key>) -> (Vec<Flush>, Vec<Update>) {
+    let plan = node_state.plan(Write { objects, remove, ..Write::default() });
     assert!(plan.result.applied, "{:?}", plan.result);
     let learned = plan.updates.iter().filter(|update| {
         matches!(update, Update::DeleteFlows(filter) if filter.strict.is_none())
     });
     let told = (plan.flush.clone(), learned.cloned().collect());
-    room.settle(plan);
+    node_state.settle(plan);
     told
 }
 
@@ -48,66 +48,66 @@ const fn learned(address: Option<IpAddr>, port: u16, endpoint: Option<(IpAddr, u
 
 #[test]
 fn an_endpoint_that_leaves_takes_its_connections_of_udp() {
-    let mut room = written(udp(0));
+    let mut node_state = written(udp(0));
     let left = Some((ip("10.10.1.6"), 80));
-    let (flush, deleted) = write(&mut room, vec![Object::Endpoints(endpoints("udp", &["10.10.0.24"]))], vec![]);
+    let (flush, deleted) = write(&mut node_state, vec![Object::Endpoints(endpoints("udp", &["10.10.0.24"]))], vec![]);
     assert_eq!(flush, [at(None, 30053, left), at(Some(ip("10.96.3.1")), 80, left)]);
     assert!(deleted.is_empty());
     let set = Key::new(Kind::Endpoints, "default/udp:");
-    let (flush, _) = write(&mut room, vec![], vec![set]);
+    let (flush, _) = write(&mut node_state, vec![], vec![set]);
     assert_eq!(flush.len(), 2, "the other one: {flush:?}");
 }
 
 #[test]
 fn one_that_ends_and_serves_keeps_them_until_it_is_gone() {
-    let mut room = written(udp(0));
+    let mut node_state = written(udp(0));
     let mut ending = endpoints("udp", &["10.10.0.24", "10.10.1.6"]);
     (ending.endpoints[1].ready, ending.endpoints[1].terminating) = (false, true);
-    assert!(write(&mut room, vec![Object::Endpoints(ending.clone())], vec![]).0.is_empty());
+    assert!(write(&mut node_state, vec![Object::Endpoints(ending.clone())], vec![]).0.is_empty());
     ending.endpoints[1].serving = false;
-    assert_eq!(write(&mut room, vec![Object::Endpoints(ending)], vec![]).0.len(), 2);
+    assert_eq!(write(&mut node_state, vec![Object::Endpoints(ending)], vec![]).0.len(), 2);
 }
 
 #[test]
 fn tcp_is_left_alone_and_affinity_is_not() {
     let mut service = udp(0);
     service.ports[0].set_protocol(v1::Protocol::Tcp);
-    let mut room = written(service.clone());
+    let mut node_state = written(service.clone());
     let one = Object::Endpoints(endpoints("udp", &["10.10.0.24"]));
-    assert!(write(&mut room, vec![one.clone()], vec![]).0.is_empty());
-    let mut room = written(v1::Service { affinity_timeout_seconds: 60, ..service });
+    assert!(write(&mut node_state, vec![one.clone()], vec![]).0.is_empty());
+    let mut node_state = written(v1::Service { affinity_timeout_seconds: 60, ..service });
     let left = Some((ip("10.10.1.6"), 80));
     let tcp = |address, port| Flush::Affinity { protocol: 6, address, port, endpoint: left };
-    let (flush, _) = write(&mut room, vec![one], vec![]);
+    let (flush, _) = write(&mut node_state, vec![one], vec![]);
     assert_eq!(flush, [tcp(None, 30053), tcp(Some(ip("10.96.3.1")), 80)]);
 }
 
 #[test]
 fn an_address_or_port_that_goes_takes_all_of_it() {
-    let mut room = written(udp(60));
+    let mut node_state = written(udp(60));
     let mut other = udp(60);
     other.ports[0].node_port = 30054;
     other.cluster_ips = vec!["10.96.3.2".to_owned()];
-    let (flush, deleted) = write(&mut room, vec![Object::Service(other.clone())], vec![]);
+    let (flush, deleted) = write(&mut node_state, vec![Object::Service(other.clone())], vec![]);
     let address = Some(ip("10.96.3.1"));
     let gone = [at(None, 30053, None), at(address, 80, None), learned(None, 30053, None), learned(address, 80, None)];
     assert_eq!(flush, gone);
     // At the cluster IP; at the Node's address and where the host translates to.
     assert_eq!(deleted.len(), 3, "{deleted:#?}");
     let service = Key::new(Kind::Service, "default/udp");
-    let (flush, _) = write(&mut room, vec![], vec![service]);
+    let (flush, _) = write(&mut node_state, vec![], vec![service]);
     assert_eq!(flush.len(), 4, "only what the Service says, not its endpoints: {flush:?}");
 }
 
 #[test]
 fn a_port_of_another_name_has_other_endpoints() {
-    let mut room = written(udp(0));
+    let mut node_state = written(udp(0));
     let mut other = udp(0);
     other.ports[0].name = "dns".to_owned();
     let mut set = endpoints("udp", &["10.10.0.25"]);
     set.port = "dns".to_owned();
     let old = Key::new(Kind::Endpoints, "default/udp:");
-    let (flush, _) = write(&mut room, vec![Object::Service(other), Object::Endpoints(set)], vec![old]);
+    let (flush, _) = write(&mut node_state, vec![Object::Service(other), Object::Endpoints(set)], vec![old]);
     assert_eq!(flush, [at(None, 30053, None), at(Some(ip("10.96.3.1")), 80, None)]);
 }
 
@@ -115,9 +115,9 @@ fn a_port_of_another_name_has_other_endpoints() {
 fn other_source_ranges_forget_who_was_let_in() {
     let mut service = udp(60);
     service.load_balancer_ips.push("192.168.77.160".to_owned());
-    let mut room = written(service.clone());
+    let mut node_state = written(service.clone());
     service.load_balancer_source_ranges = vec!["10.0.0.0/8".to_owned()];
-    let (flush, deleted) = write(&mut room, vec![Object::Service(service)], vec![]);
+    let (flush, deleted) = write(&mut node_state, vec![Object::Service(service)], vec![]);
     assert_eq!(flush, [learned(Some(ip("192.168.77.160")), 80, None)]);
     assert_eq!(deleted.len(), 1);
 }
@@ -158,11 +158,11 @@ fn whoever_is_led_otherwise_now_is_forgotten_where_that_is_so() {
     for dsr in [false, true] {
         for (change, there, back) in &changes {
             let set = Object::Endpoints(endpoints("udp", &["10.10.0.24", "10.10.1.6"]));
-            let mut room = room(&node, vec![Object::Service(sticky(dsr)), set]);
+            let mut node_state = node_state(&node, vec![Object::Service(sticky(dsr)), set]);
             let mut changed = sticky(dsr);
             change(&mut changed);
             for (service, places) in [(changed.clone(), there), (sticky(dsr), back)] {
-                let (flush, deleted) = write(&mut room, vec![Object::Service(service)], vec![]);
+                let (flush, deleted) = write(&mut node_state, vec![Object::Service(service)], vec![]);
                 let of = |(address, port): (Option<IpAddr>, u16)| match dsr {
                     true => Flush::Clients { protocol: 6, address, port },
                     false => Flush::Affinity { protocol: 6, address, port, endpoint: None },
@@ -179,8 +179,8 @@ fn whoever_is_led_otherwise_now_is_forgotten_where_that_is_so() {
 
 #[test]
 fn learned_flows_are_known_by_what_they_load() {
-    let room = written(udp(60));
-    let facts = room.facts().unwrap();
+    let node_state = written(udp(60));
+    let facts = node_state.facts().unwrap();
     let flow = |text: &str| -> FlowSpec {
         match parse_flow(text, FlowCommand::Add, &facts).unwrap().value {
             Update::AddFlow(flow) => flow,

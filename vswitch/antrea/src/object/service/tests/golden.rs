@@ -2,8 +2,8 @@
 //! docs/antrea.md lists.
 
 use super::{documents, id};
-use crate::Room;
-use crate::testing::{document, document_node, dump_of, normal, room};
+use crate::NodeState;
+use crate::testing::{document, document_node, dump_of, normal, node_state};
 use std::collections::BTreeSet;
 use vswitch_flow::spec::{GroupSpec, Update};
 use vswitch_flow::text::parse_group;
@@ -20,21 +20,21 @@ const GROUPS: [(u32, &str, bool); 8] = [
     (18, "sample-service-etp-local", true),
 ];
 
-fn ours(room: &Room, group: u32) -> u32 {
+fn ours(node_state: &NodeState, group: u32) -> u32 {
     let known = GROUPS.iter().find(|(document, ..)| *document == group);
     let (_, service, local) = known.unwrap_or_else(|| panic!("the document's group {group} is nobody's"));
-    id(room, service, *local)
+    id(node_state, service, *local)
 }
 
 /// A line of the document's ServiceLB as it is here.
-fn service_lb(room: &Room, line: &str) -> String {
+fn service_lb(node_state: &NodeState, line: &str) -> String {
     let mut line = line.to_owned();
     // Differences 3, 11: reg7 is the group's id, and ids are others.
     if let (Some((_, group)), Some(at)) = (line.rsplit_once("group:"), line.rfind(",set_field:0x")) {
-        let id = ours(room, group.parse().unwrap());
+        let id = ours(node_state, group.parse().unwrap());
         line = format!("{},set_field:{id:#x}->reg7,group:{id}", &line[..at]);
     }
-    let affinity = ours(room, 11);
+    let affinity = ours(node_state, 11);
     line = line.replace("cookie=0x203000000000a", &format!("cookie={:#x}", 0x1_0300_0000_0000 + u64::from(affinity)));
     // Difference 14: what is learned has the group.
     line = line.replace("load:0x1->NXM_NX_REG0[9])", "load:0x1->NXM_NX_REG0[9],load:NXM_NX_REG7[]->NXM_NX_REG7[])");
@@ -53,11 +53,11 @@ fn without_misses(lines: BTreeSet<String>) -> BTreeSet<String> {
 
 #[test]
 fn service_lb_is_the_documents_with_restoring_flows_beside_it() {
-    let room = room(&document_node(), documents());
-    let facts = room.facts().unwrap();
-    let document = without_misses(document(&room, "ServiceLB"));
+    let node_state = node_state(&document_node(), documents());
+    let facts = node_state.facts().unwrap();
+    let document = without_misses(document(&node_state, "ServiceLB"));
     let mut wanted: BTreeSet<String> =
-        document.iter().map(|line| normal(&facts, &service_lb(&room, line))).collect();
+        document.iter().map(|line| normal(&facts, &service_lb(&node_state, line))).collect();
     assert_eq!(wanted.len(), 9, "the document's flows 1 to 9");
     // Difference 6: beside each choice a flow for repeated first packets, with its marks, without its group.
     let beside = |line: &String| {
@@ -74,39 +74,39 @@ fn service_lb_is_the_documents_with_restoring_flows_beside_it() {
     // The Node's own, once for all.
     let own = |line: &String| line.contains("priority=100,");
     let there: BTreeSet<String> =
-        without_misses(dump_of(&room, &["ServiceLB"])).into_iter().filter(|line| !own(line)).collect();
+        without_misses(dump_of(&node_state, &["ServiceLB"])).into_iter().filter(|line| !own(line)).collect();
     assert_eq!(there, wanted);
 }
 
 #[test]
 fn endpoint_dnat_is_the_documents() {
-    let room = room(&document_node(), documents());
+    let node_state = node_state(&document_node(), documents());
     let of_endpoints = |lines: BTreeSet<String>| -> BTreeSet<String> {
         lines.into_iter().filter(|line| line.contains("nat(dst=")).collect()
     };
-    let wanted = of_endpoints(document(&room, "EndpointDNAT"));
+    let wanted = of_endpoints(document(&node_state, "EndpointDNAT"));
     assert_eq!(wanted.len(), 2);
-    assert_eq!(of_endpoints(dump_of(&room, &["EndpointDNAT"])), wanted);
+    assert_eq!(of_endpoints(dump_of(&node_state, &["EndpointDNAT"])), wanted);
 }
 
 #[test]
 fn hairpins_are_the_documents() {
-    let room = room(&document_node(), documents());
+    let node_state = node_state(&document_node(), documents());
     let hairpins = |lines: BTreeSet<String>| -> BTreeSet<String> {
         lines.into_iter().filter(|line| line.contains("priority=190,")).collect()
     };
-    let mut wanted = hairpins(document(&room, "SNATMark"));
+    let mut wanted = hairpins(document(&node_state, "SNATMark"));
     // Difference 4: no listed Pod is 10.10.0.23.
     wanted.retain(|line| !line.contains("10.10.0.23"));
     assert_eq!(wanted.len(), 1);
-    assert_eq!(hairpins(dump_of(&room, &["SNATMark"])), wanted);
+    assert_eq!(hairpins(dump_of(&node_state, &["SNATMark"])), wanted);
 }
 
 #[test]
 fn groups_are_the_documents() {
-    let room = room(&document_node(), documents());
-    let facts = room.facts().unwrap();
-    let there: Vec<GroupSpec> = room
+    let node_state = node_state(&document_node(), documents());
+    let facts = node_state.facts().unwrap();
+    let there: Vec<GroupSpec> = node_state
         .store()
         .everything()
         .into_iter()
@@ -119,22 +119,22 @@ fn groups_are_the_documents() {
     let document = std::fs::read_to_string(path).unwrap();
     for line in document.lines().filter(|line| !line.trim().is_empty()) {
         let parsed = parse_group(line, &facts).unwrap_or_else(|error| panic!("{line}: {error}")).value.spec;
-        let wanted = GroupSpec { id: ours(&room, parsed.id), ..parsed };
+        let wanted = GroupSpec { id: ours(&node_state, parsed.id), ..parsed };
         assert!(there.contains(&wanted), "{line}\n{there:#?}");
     }
     // The document mentions the other five and does not list them.
     let ids: BTreeSet<u32> = there.iter().map(|group| group.id).collect();
-    assert_eq!(ids, GROUPS.iter().map(|(group, ..)| ours(&room, *group)).collect());
-    let local = there.iter().find(|group| group.id == id(&room, "sample-service-etp-local", true)).unwrap();
+    assert_eq!(ids, GROUPS.iter().map(|(group, ..)| ours(&node_state, *group)).collect());
+    let local = there.iter().find(|group| group.id == id(&node_state, "sample-service-etp-local", true)).unwrap();
     assert_eq!(local.buckets.len(), 1, "of the two endpoints only 10.10.0.24 is this Node's: {local:?}");
 }
 
 #[test]
 fn nothing_is_written_anywhere_else() {
-    let room = room(&document_node(), documents());
+    let node_state = node_state(&document_node(), documents());
     let tables: BTreeSet<&str> = documents()
         .iter()
-        .filter_map(|object| room.store().part(&crate::Object::key_of(object)))
+        .filter_map(|object| node_state.store().part(&crate::Object::key_of(object)))
         .flat_map(|part| part.flows())
         .filter_map(|flow| crate::Table::by_number(flow.id.table))
         .map(crate::Table::name)

@@ -1,7 +1,7 @@
 //! Any sequence of increments ends where one write of its end does; what is reverted has never been.
 
-use crate::testing::{document_node, line, room};
-use crate::{Key, Kind, Object, Room, Write};
+use crate::testing::{document_node, line, node_state};
+use crate::{Key, Kind, Object, NodeState, Write};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_flow::spec::{BucketPlace, BucketSpec, FlowSpec, GroupSpec, Update};
@@ -92,26 +92,26 @@ fn write(steps: &[Step]) -> Write {
     write
 }
 
-/// All of a room, with its numbers.
-fn all_of(room: &Room) -> Vec<String> {
-    let mut all: Vec<String> = room.store().everything().iter().map(|update| format!("{update:?}")).collect();
-    all.extend(room.desired().all().map(|(key, entry)| format!("{key} {:?}", entry.message)));
-    all.extend(room.degraded().iter().map(|(key, problems)| format!("{key} {problems:?}")));
+/// All of a node state, with its numbers.
+fn all_of(node_state: &NodeState) -> Vec<String> {
+    let mut all: Vec<String> = node_state.store().everything().iter().map(|update| format!("{update:?}")).collect();
+    all.extend(node_state.desired().all().map(|(key, entry)| format!("{key} {:?}", entry.message)));
+    all.extend(node_state.degraded().iter().map(|(key, problems)| format!("{key} {problems:?}")));
     for service in 0..SERVICES {
-        let numbers = |key| format!("{key:?} {:?}", room.ids().group(&key));
-        all.extend(room.ids().group_keys_of(&name(service)).into_iter().map(numbers));
+        let numbers = |key| format!("{key:?} {:?}", node_state.ids().group(&key));
+        all.extend(node_state.ids().group_keys_of(&name(service)).into_iter().map(numbers));
     }
     all.sort();
     all
 }
 
 /// Flows and groups with names in place of numbers, which depend on the way.
-fn nameless(room: &Room) -> BTreeSet<String> {
-    let facts = room.facts().unwrap();
+fn nameless(node_state: &NodeState) -> BTreeSet<String> {
+    let facts = node_state.facts().unwrap();
     let mut names: BTreeMap<u32, String> = BTreeMap::new();
     for service in 0..SERVICES {
-        for key in room.ids().group_keys_of(&name(service)) {
-            names.insert(room.ids().group(&key).unwrap(), format!("<{key:?}>"));
+        for key in node_state.ids().group_keys_of(&name(service)) {
+            names.insert(node_state.ids().group(&key).unwrap(), format!("<{key:?}>"));
         }
     }
     let named = |line: &str| -> String {
@@ -137,7 +137,7 @@ fn nameless(room: &Room) -> BTreeSet<String> {
         }
         update => named(&line(&facts, &update)),
     };
-    let all = room.store().everything().into_iter();
+    let all = node_state.store().everything().into_iter();
     all.filter(|update| !matches!(update, Update::AddMeter(_))).map(of).collect()
 }
 
@@ -217,7 +217,7 @@ proptest! {
         writes in prop::collection::vec(prop::collection::vec(prop_oneof![4 => a_service(), 5 => a_set(), 1 => a_removal()], 1..4), 1..24),
         valid_only in any::<bool>(),
     ) {
-        let mut increments = room(&document_node(), Vec::new());
+        let mut increments = node_state(&document_node(), Vec::new());
         let mut there = bridge(increments.store().everything());
         for steps in &writes {
             let before = all_of(&increments);
@@ -239,14 +239,14 @@ proptest! {
         let end = increments.desired().all().filter(|(key, _)| effective(key));
         let end: Vec<Message> = end.map(|(_, entry)| entry.message.clone()).collect();
         let written: Vec<String> = end.iter().map(|message| Object::key_of(message).to_string()).collect();
-        let at_once = room(&document_node(), end);
+        let at_once = node_state(&document_node(), end);
         // Who came first has what several claim.
         if increments.desired().contested() != at_once.desired().contested() {
             return Ok(());
         }
         prop_assert_eq!(nameless(&increments), nameless(&at_once), "{:?}", written);
-        let degraded = |room: &Room| -> Vec<String> {
-            let services = room.degraded().iter().filter(|(key, _)| key.kind == Kind::Service);
+        let degraded = |node_state: &NodeState| -> Vec<String> {
+            let services = node_state.degraded().iter().filter(|(key, _)| key.kind == Kind::Service);
             services.map(|(key, problems)| format!("{key} {problems:?}")).collect()
         };
         prop_assert_eq!(degraded(&increments), degraded(&at_once));

@@ -1,7 +1,7 @@
 //! Whatever is sent: nothing panics, nothing is half taken.
 
 use super::cluster_ip;
-use crate::testing::{document_node, dual_node, room};
+use crate::testing::{document_node, dual_node, node_state};
 use proptest::prelude::*;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
@@ -76,14 +76,14 @@ proptest! {
     ) {
         let mut node = if dual { dual_node() } else { document_node() };
         node.features = Some(v1::Features { dsr: true, ..node.features.unwrap_or_default() });
-        let mut room = room(&node, vec![Object::Service(cluster_ip("odd", "10.96.1.1"))]);
-        let plan = room.plan(crate::Write { objects, valid_only: true, ..crate::Write::default() });
+        let mut node_state = node_state(&node, vec![Object::Service(cluster_ip("odd", "10.96.1.1"))]);
+        let plan = node_state.plan(crate::Write { objects, valid_only: true, ..crate::Write::default() });
         for status in &plan.result.statuses {
             prop_assert_eq!(status.outcome() == v1::ObjectOutcome::Refused, status.problems.iter().any(|p| {
                 !matches!(p.code.as_str(), "PENDING") && status.outcome() != v1::ObjectOutcome::Degraded
             }), "{:?}", status);
             prop_assert!(status.problems.iter().all(|problem| problem.code != "PIPELINE"), "{:?}", status);
         }
-        room.settle(plan);
+        node_state.settle(plan);
     }
 }

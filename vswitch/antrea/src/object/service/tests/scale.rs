@@ -2,7 +2,7 @@
 
 use super::{cluster_ip, endpoints};
 use crate::Write;
-use crate::testing::{document_node, room};
+use crate::testing::{document_node, node_state};
 use std::net::Ipv4Addr;
 use std::time::Instant;
 use vswitch_proto::antrea::v1;
@@ -22,23 +22,23 @@ fn services(many: usize, each: usize) -> (Vec<Object>, Vec<v1::Endpoints>) {
 fn measure(many: usize, each: usize) {
     let (mut objects, sets) = services(many, each);
     objects.extend(sets.iter().cloned().map(Object::Endpoints));
-    let mut room = room(&document_node(), Vec::new());
+    let mut node_state = node_state(&document_node(), Vec::new());
     let start = Instant::now();
-    let plan = room.plan(Write { objects, ..Write::default() });
+    let plan = node_state.plan(Write { objects, ..Write::default() });
     assert!(plan.result.applied);
     let updates = plan.updates.len();
-    room.settle(plan);
-    println!("{many} Services x {each} endpoints: planned in {:?}, {updates} updates, {:?}", start.elapsed(), room.store().sizes());
+    node_state.settle(plan);
+    println!("{many} Services x {each} endpoints: planned in {:?}, {updates} updates, {:?}", start.elapsed(), node_state.store().sizes());
     let mut changed = sets[many / 2].clone();
     changed.endpoints[each / 2].address = "10.10.0.99".to_owned();
     let start = Instant::now();
-    let plan = room.plan(Write { objects: vec![Object::Endpoints(changed)], ..Write::default() });
+    let plan = node_state.plan(Write { objects: vec![Object::Endpoints(changed)], ..Write::default() });
     let updates = plan.updates.len();
-    room.settle(plan);
+    node_state.settle(plan);
     println!("  one endpoint is another one: {:?}, {updates} updates", start.elapsed());
     let start = Instant::now();
-    let plan = room.plan(Write { objects: vec![Object::Service(cluster_ip("s-new", "10.97.0.1"))], ..Write::default() });
-    room.settle(plan);
+    let plan = node_state.plan(Write { objects: vec![Object::Service(cluster_ip("s-new", "10.97.0.1"))], ..Write::default() });
+    node_state.settle(plan);
     println!("  one more Service: {:?}", start.elapsed());
 }
 

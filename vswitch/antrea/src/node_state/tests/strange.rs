@@ -1,8 +1,8 @@
 //! Messages that no agent would send: everything is answered, nothing panics, and what is accepted is well-formed.
 
 use super::bridge::Bridge;
-use crate::testing::{dual_node, room};
-use crate::{Room, Write};
+use crate::testing::{dual_node, node_state};
+use crate::{NodeState, Write};
 use proptest::prelude::*;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
@@ -187,9 +187,9 @@ fn node() -> impl Strategy<Value = v1::NodeConfig> {
 }
 
 /// Nothing in it is a mistake of ours.
-fn sound(room: &Room) {
-    for key in room.desired().all().map(|(key, _)| key.clone()).chain([crate::Key::node()]) {
-        let Some(part) = room.store().part(&key) else { panic!("{key} wrote nothing at all") };
+fn sound(node_state: &NodeState) {
+    for key in node_state.desired().all().map(|(key, _)| key.clone()).chain([crate::Key::node()]) {
+        let Some(part) = node_state.store().part(&key) else { panic!("{key} wrote nothing at all") };
         assert!(part.faults().is_empty(), "{key}: {:?}", part.faults());
     }
 }
@@ -199,16 +199,16 @@ proptest! {
 
     #[test]
     fn strange_messages_are_answered(objects in prop::collection::vec(object(), 0..8), node in node(), valid_only: bool) {
-        let mut room = room(&dual_node(), Vec::new());
-        let mut bridge = Bridge::of(&room);
-        let plan = room.plan(Write { objects, valid_only, ..Write::default() });
+        let mut node_state = node_state(&dual_node(), Vec::new());
+        let mut bridge = Bridge::of(&node_state);
+        let plan = node_state.plan(Write { objects, valid_only, ..Write::default() });
         let codes = || plan.result.statuses.iter().flat_map(|status| &status.problems).map(|problem| problem.code.as_str());
         prop_assert!(!codes().any(|code| code == "PIPELINE"), "{:?}", plan.result.statuses);
         bridge.take(&plan.updates);
-        room.settle(plan);
-        bridge.is_as(&room);
-        sound(&room);
-        let plan = match room.plan_node(&node) {
+        node_state.settle(plan);
+        bridge.is_as(&node_state);
+        sound(&node_state);
+        let plan = match node_state.plan_node(&node) {
             Ok(plan) => plan,
             Err(problems) => {
                 prop_assert!(!problems.all().iter().any(|problem| problem.code == crate::Code::Pipeline), "{:?}", problems);
@@ -216,8 +216,8 @@ proptest! {
             }
         };
         bridge.take(&plan.updates);
-        room.settle(plan);
-        bridge.is_as(&room);
-        sound(&room);
+        node_state.settle(plan);
+        bridge.is_as(&node_state);
+        sound(&node_state);
     }
 }

@@ -1,6 +1,6 @@
 //! From a write to a plan.
 
-use super::{Plan, Room, Undo, Write, result};
+use super::{NodeState, Plan, Undo, Write, result};
 use crate::desired::Entry;
 use crate::limits::NAME_MAX;
 use crate::object::Object;
@@ -51,7 +51,7 @@ impl Pending {
     }
 }
 
-impl Room {
+impl NodeState {
     /// Plans a write: see [`Plan`]. The Node must be there; without it nothing is planned.
     pub fn plan(&mut self, write: Write) -> Plan {
         let (valid_only, only_odd) = (write.valid_only, write.only_odd);

@@ -1,6 +1,6 @@
 //! Groups that are there without an object.
 
-use super::{Plan, Room, Undo};
+use super::{NodeState, Plan, Undo};
 use crate::membership::{PodLife, Receivers};
 use crate::node::PacketCategory;
 use crate::object::multicast::{self, Target};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-impl Room {
+impl NodeState {
     /// Plans other receivers of groups, as IGMP told: a group has these from now on; none: it is forgotten. No other group is compiled anew.
     ///
     /// # Errors

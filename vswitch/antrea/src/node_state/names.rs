@@ -1,13 +1,13 @@
 //! What answers to Pods say of names.
 
-use super::{Plan, Room, Undo, result};
+use super::{NodeState, Plan, Undo, result};
 use crate::Problem;
 use crate::store::Counts;
 use crate::{Key, Problems};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-impl Room {
+impl NodeState {
     /// Plans other addresses for names (in lower case, without a dot at the end): a name has these from now on; none: it is forgotten. Policies
     /// with a rule that means one of the names are compiled anew, no others; a name that no rule means changes nothing.
     ///

@@ -60,7 +60,7 @@ proptest! {
         order in Just((0..NUMBERS).collect::<Vec<usize>>()).prop_shuffle(),
         chunk in 1_usize..5,
     ) {
-        let mut real = room(&dual_node(), Vec::new());
+        let mut real = node_state(&dual_node(), Vec::new());
         let mut bridge = Bridge::of(&real);
         for some in order.chunks(chunk) {
             let objects: Vec<Object> = some.iter().map(|number| random(*number, forms[*number])).collect();
@@ -78,9 +78,9 @@ proptest! {
         // As if the wrong ones were not there: each flow of what is right and in nobody's way.
         let right = order.iter().copied().filter(|number| forms[*number] == 0);
         let right: Vec<Object> = right.map(|number| random(number, 0)).collect();
-        let ideal = room(&dual_node(), right.clone());
-        let lines = |room: &Room, key: &Key| -> Vec<String> {
-            let part = room.store().part(key).map(|part| part.flows().iter().map(|flow| format!("{:?}", flow.id)).collect::<Vec<_>>());
+        let ideal = node_state(&dual_node(), right.clone());
+        let lines = |node_state: &NodeState, key: &Key| -> Vec<String> {
+            let part = node_state.store().part(key).map(|part| part.flows().iter().map(|flow| format!("{:?}", flow.id)).collect::<Vec<_>>());
             part.unwrap_or_default()
         };
         let taken = |object: &Object| {
@@ -95,8 +95,8 @@ proptest! {
             let key = crate::Object::key_of(object);
             prop_assert_eq!(lines(&real, &key), lines(&ideal, &key), "{}", key);
         }
-        let front = |room: &Room, address: &str| {
-            dump(room)["ServiceLB"].iter().filter(|line| line.contains(&format!("nw_dst={address},"))).count()
+        let front = |node_state: &NodeState, address: &str| {
+            dump(node_state)["ServiceLB"].iter().filter(|line| line.contains(&format!("nw_dst={address},"))).count()
         };
         for number in (3..6).filter(|number| forms[*number] != 4) {
             prop_assert_eq!(front(&real, &format!("10.96.0.{number}")), 3, "cluster IPs work");

@@ -2,7 +2,7 @@
 
 use super::plan::{Pending, check_name};
 use super::result::Outcome;
-use super::{Room, Write, salvage};
+use super::{NodeState, Write, salvage};
 use crate::desired::Entry;
 use crate::limits::OBJECTS_MAX;
 use crate::object::Object;
@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use vswitch_proto::antrea::v1::object::Object as Message;
 
-impl Room {
+impl NodeState {
     /// What is asked for, each object by itself.
     pub(super) fn read(&self, write: Write) -> Pending {
         let mut pending = Pending::default();
@@ -29,9 +29,9 @@ impl Room {
             }
         }
         let named: BTreeSet<Key> = places.into_keys().collect();
-        let mut room = OBJECTS_MAX.saturating_sub(self.desired.len());
+        let mut left = OBJECTS_MAX.saturating_sub(self.desired.len());
         for (key, message, others) in said {
-            self.read_one(&key, &message, &others, write.valid_only, &mut room, &mut pending);
+            self.read_one(&key, &message, &others, write.valid_only, &mut left, &mut pending);
         }
         self.read_removals(write.remove, &write.sweep, &named, &mut pending);
         pending
@@ -43,7 +43,7 @@ impl Room {
         message: &Message,
         others: &[Message],
         valid_only: bool,
-        room: &mut usize,
+        left: &mut usize,
         pending: &mut Pending,
     ) {
         let mut problems = Problems::default();
@@ -62,10 +62,10 @@ impl Room {
         // A policy or group that there is no room for could not be replaced by anything.
         let is_needed = matches!(key.kind, Kind::NetworkPolicy | Kind::AppliedToGroup | Kind::AddressGroup);
         if there.is_none() && problems.is_empty() && !is_needed {
-            if *room == 0 {
+            if *left == 0 {
                 problems.push(Code::Limit, "", format!("there are {OBJECTS_MAX} objects, the most there may be"));
             }
-            *room = room.saturating_sub(1);
+            *left = left.saturating_sub(1);
         }
         if problems.is_empty() && there.is_some_and(|there| there.flaws.is_empty() && there.message == *message) {
             return pending.status(key, Outcome::Unchanged, Problems::default());

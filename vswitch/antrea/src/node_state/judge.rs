@@ -2,7 +2,7 @@
 
 use super::plan::{Pending, Refused};
 use super::result::Outcome;
-use super::{Room, Undo};
+use super::{NodeState, Undo};
 use crate::desired::Entry;
 use crate::key::Need;
 use crate::object::Object;
@@ -10,7 +10,7 @@ use crate::{Claim, Code, Key, Kind, Problem, Problems};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-impl Room {
+impl NodeState {
     /// What cannot be removed, since something holds it.
     pub(super) fn judge(&self, pending: &Pending) -> Refused {
         let mut refused = Refused::new();

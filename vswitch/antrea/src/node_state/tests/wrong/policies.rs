@@ -11,44 +11,46 @@ fn a_policy_that_is_refused_isolates_whom_it_names_from_the_beginning() {
         Object::AddressGroup(group("clients", &["10.10.0.26"])),
         Object::AppliedToGroup(applied("web", &["default/web"])),
     ];
-    let mut room = room(&document_node(), base);
-    let told = put(&mut room, vec![Object::NetworkPolicy(bad.clone())]);
+    let mut node_state = node_state(&document_node(), base);
+    let told = put(&mut node_state, vec![Object::NetworkPolicy(bad.clone())]);
     assert_eq!(told[0], ("np:default/a".to_owned(), Outcome::Refused));
-    put(&mut room, vec![Object::Pod(pod("web"))]);
+    put(&mut node_state, vec![Object::Pod(pod("web"))]);
     assert!(
-        dump(&room)["IngressDefaultRule"].iter().any(|line| line.contains("web-7975") || line.contains("reg1=0x25"))
+        dump(&node_state)["IngressDefaultRule"]
+            .iter()
+            .any(|line| line.contains("web-7975") || line.contains("reg1=0x25"))
     );
-    assert!(!dump(&room)["IngressRule"].iter().any(|line| line.contains("conj")), "its rule is left out");
-    let after = again(&room);
-    assert_eq!((dump(&after), after.degraded()), (dump(&room), room.degraded()), "after a restart, too");
-    let told = put(&mut room, vec![Object::NetworkPolicy(bad)]);
+    assert!(!dump(&node_state)["IngressRule"].iter().any(|line| line.contains("conj")), "its rule is left out");
+    let after = again(&node_state);
+    assert_eq!((dump(&after), after.degraded()), (dump(&node_state), node_state.degraded()), "after a restart, too");
+    let told = put(&mut node_state, vec![Object::NetworkPolicy(bad)]);
     assert_eq!(told, is(&[("np:default/a", Outcome::Refused)]));
     // Whole, ahead of all: nobody can say what it was to be.
     let odd = v1::NetworkPolicy { kind: 9, ..policy("a", &["web"]) };
-    put(&mut room, vec![Object::NetworkPolicy(odd)]);
+    put(&mut node_state, vec![Object::NetworkPolicy(odd)]);
     assert!(
-        dump(&room)["AntreaPolicyIngressRule"]
+        dump(&node_state)["AntreaPolicyIngressRule"]
             .iter()
             .any(|line| line.contains("priority=64985,reg1=0x25 actions=ct_forget")),
         "{:?}",
-        dump(&room)["AntreaPolicyIngressRule"]
+        dump(&node_state)["AntreaPolicyIngressRule"]
     );
     assert!(
-        !dump(&room)["AntreaPolicyEgressRule"].iter().any(|line| line.contains("priority=64985")),
+        !dump(&node_state)["AntreaPolicyEgressRule"].iter().any(|line| line.contains("priority=64985")),
         "it names ingress alone"
     );
     let right = policy("a", &["web"]);
-    put(&mut room, vec![Object::NetworkPolicy(right)]);
-    assert!(room.degraded().is_empty() && !lines(&room).iter().any(|line| line.contains("priority=64985")));
+    put(&mut node_state, vec![Object::NetworkPolicy(right)]);
+    assert!(node_state.degraded().is_empty() && !lines(&node_state).iter().any(|line| line.contains("priority=64985")));
     // All or nothing refuses it, and nothing changes.
-    let before = dump(&room);
-    let plan = room.plan(Write {
+    let before = dump(&node_state);
+    let plan = node_state.plan(Write {
         objects: vec![Object::NetworkPolicy(v1::NetworkPolicy { kind: 9, ..policy("a", &["web"]) })],
         ..Write::default()
     });
     assert!(!plan.result.applied);
-    room.settle(plan);
-    assert_eq!(dump(&room), before);
+    node_state.settle(plan);
+    assert_eq!(dump(&node_state), before);
 }
 
 #[test]
@@ -60,24 +62,24 @@ fn the_form_of_before_stays_for_its_pods_and_new_ones_are_isolated() {
         Object::AppliedToGroup(applied("web", &["default/web"])),
         Object::AppliedToGroup(applied("both", &["default/web", "default/db"])),
     ];
-    let mut room =
-        room(&document_node(), base.into_iter().chain([Object::NetworkPolicy(policy("a", &["web"]))]).collect());
-    let before = dump(&room);
+    let mut node_state =
+        node_state(&document_node(), base.into_iter().chain([Object::NetworkPolicy(policy("a", &["web"]))]).collect());
+    let before = dump(&node_state);
     let mut bad = policy("a", &["both"]);
     bad.rules[0].direction = 9;
-    put(&mut room, vec![Object::NetworkPolicy(bad)]);
-    assert_eq!(dump(&room)["IngressRule"], before["IngressRule"], "web's rule stays");
+    put(&mut node_state, vec![Object::NetworkPolicy(bad)]);
+    assert_eq!(dump(&node_state)["IngressRule"], before["IngressRule"], "web's rule stays");
     let held: Vec<String> =
-        dump(&room)["IngressDefaultRule"].difference(&before["IngressDefaultRule"]).cloned().collect();
+        dump(&node_state)["IngressDefaultRule"].difference(&before["IngressDefaultRule"]).cloned().collect();
     assert!(held.len() == 1 && held[0].contains("reg1=0x26"), "db alone: {held:?}");
-    let after = again(&room);
-    assert_eq!((dump(&after), after.degraded()), (dump(&room), room.degraded()));
+    let after = again(&node_state);
+    assert_eq!((dump(&after), after.degraded()), (dump(&node_state), node_state.degraded()));
     // A Pod that comes to the old group is bound by the old form.
-    put(&mut room, vec![Object::AppliedToGroup(applied("web", &["default/web", "default/db"]))]);
-    assert!(dump(&room)["IngressRule"].iter().any(|line| line.contains("reg1=0x26")));
-    let told = put(&mut room, vec![Object::NetworkPolicy(policy("a", &["web"]))]);
+    put(&mut node_state, vec![Object::AppliedToGroup(applied("web", &["default/web", "default/db"]))]);
+    assert!(dump(&node_state)["IngressRule"].iter().any(|line| line.contains("reg1=0x26")));
+    let told = put(&mut node_state, vec![Object::NetworkPolicy(policy("a", &["web"]))]);
     assert_eq!(told, is(&[("np:default/a", Outcome::Applied)]));
-    assert!(room.degraded().is_empty());
+    assert!(node_state.degraded().is_empty());
 }
 
 #[test]
@@ -95,29 +97,30 @@ fn large_policies_are_served_and_larger_ones_isolate() {
             .collect()
     };
     let base = vec![Object::Pod(pod("web")), Object::AppliedToGroup(applied("web", &["default/web"]))];
-    let mut room = room(&document_node(), base);
+    let mut node_state = node_state(&document_node(), base);
     let big = v1::NetworkPolicy { rules: rules(2000), ..policy("big", &["web"]) };
-    assert_eq!(put(&mut room, vec![Object::NetworkPolicy(big)]), is(&[("np:default/big", Outcome::Applied)]));
-    let isolated = |room: &Room| dump(room)["IngressDefaultRule"].iter().any(|line| line.contains("reg1=0x25"));
-    assert!(isolated(&room) && dump(&room)["IngressRule"].len() > 2000);
+    assert_eq!(put(&mut node_state, vec![Object::NetworkPolicy(big)]), is(&[("np:default/big", Outcome::Applied)]));
+    let isolated =
+        |node_state: &NodeState| dump(node_state)["IngressDefaultRule"].iter().any(|line| line.contains("reg1=0x25"));
+    assert!(isolated(&node_state) && dump(&node_state)["IngressRule"].len() > 2000);
     let most = v1::NetworkPolicy { rules: rules(65_537), ..policy("most", &["web"]) };
-    assert_eq!(put(&mut room, vec![Object::NetworkPolicy(most)]), is(&[("np:default/most", Outcome::Refused)]));
-    assert!(isolated(&room) && dump(&room)["IngressRule"].len() > 2000, "the other one is as it was");
+    assert_eq!(put(&mut node_state, vec![Object::NetworkPolicy(most)]), is(&[("np:default/most", Outcome::Refused)]));
+    assert!(isolated(&node_state) && dump(&node_state)["IngressRule"].len() > 2000, "the other one is as it was");
     // Too much for the table, though right by itself: the same.
     let many: Vec<String> = (0..200_000).map(|at| std::net::Ipv4Addr::from(0x0b00_0000 + at).to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    put(&mut room, vec![Object::AddressGroup(group("clients", &many))]);
+    put(&mut node_state, vec![Object::AddressGroup(group("clients", &many))]);
     let wide = v1::NetworkPolicy {
         rules: (0..21)
             .map(|at| v1::Rule { id: format!("in-{at}"), ..policy("wide", &["web"]).rules[0].clone() })
             .collect(),
         ..policy("wide", &["web"])
     };
-    assert_eq!(put(&mut room, vec![Object::NetworkPolicy(wide)]), is(&[("np:default/wide", Outcome::Refused)]));
-    assert!(isolated(&room));
-    let after = again(&room);
-    assert_eq!(dump(&after)["IngressDefaultRule"], dump(&room)["IngressDefaultRule"]);
-    assert_eq!(dump(&after)["IngressRule"], dump(&room)["IngressRule"]);
+    assert_eq!(put(&mut node_state, vec![Object::NetworkPolicy(wide)]), is(&[("np:default/wide", Outcome::Refused)]));
+    assert!(isolated(&node_state));
+    let after = again(&node_state);
+    assert_eq!(dump(&after)["IngressDefaultRule"], dump(&node_state)["IngressDefaultRule"]);
+    assert_eq!(dump(&after)["IngressRule"], dump(&node_state)["IngressRule"]);
 }
 
 #[test]
@@ -130,13 +133,14 @@ fn a_load_balancer_has_as_many_ranges_as_an_object_can_name() {
         service.load_balancer_source_ranges = ranges(many);
         Object::Service(service)
     };
-    let of_lb =
-        |room: &Room| dump(room)["ServiceLB"].iter().filter(|line| line.contains("nw_dst=192.168.77.150")).count();
-    let room_ = room(&document_node(), vec![set("lb"), with(257)]);
+    let of_lb = |node_state: &NodeState| {
+        dump(node_state)["ServiceLB"].iter().filter(|line| line.contains("nw_dst=192.168.77.150")).count()
+    };
+    let room_ = node_state(&document_node(), vec![set("lb"), with(257)]);
     assert_eq!(of_lb(&room_), 2 * 257 + 2, "and the drop, and what is learned");
-    let most = room(&document_node(), vec![set("lb"), with(131_072)]);
+    let most = node_state(&document_node(), vec![set("lb"), with(131_072)]);
     assert!(most.degraded().is_empty(), "{:?}", most.degraded());
-    let more = room(&document_node(), vec![set("lb"), with(160_000)]);
+    let more = node_state(&document_node(), vec![set("lb"), with(160_000)]);
     assert_eq!(of_lb(&more), 0, "nobody may come, rather than all");
     assert!(dump(&more)["ServiceLB"].iter().any(|line| line.contains("nw_dst=10.96.0.9")));
 }

@@ -6,9 +6,9 @@ mod random;
 use super::bridge::Bridge;
 use super::{is, outcomes, pod_key, write};
 use crate::testing::{
-    PORTS, apply, degraded, document_node, dual_node, dump, egress, peer, pod, room, traffic_control, warned,
+    PORTS, apply, degraded, document_node, dual_node, dump, egress, node_state, peer, pod, traffic_control, warned,
 };
-use crate::{Claim, Code, Flush, Kept, Key, Kind, Ports, Room, Write};
+use crate::{Claim, Code, Flush, Kept, Key, Kind, NodeState, Ports, Write};
 use std::collections::BTreeMap;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::ObjectOutcome as Outcome;
@@ -72,24 +72,24 @@ fn policy(name: &str, groups: &[&str]) -> v1::NetworkPolicy {
     }
 }
 
-fn lines(room: &Room) -> Vec<String> {
-    dump(room).into_values().flatten().collect()
+fn lines(node_state: &NodeState) -> Vec<String> {
+    dump(node_state).into_values().flatten().collect()
 }
 
-fn put(room: &mut Room, objects: Vec<Object>) -> Vec<(String, Outcome)> {
-    write(room, Write { objects, valid_only: true, ..Write::default() })
+fn put(node_state: &mut NodeState, objects: Vec<Object>) -> Vec<(String, Outcome)> {
+    write(node_state, Write { objects, valid_only: true, ..Write::default() })
 }
 
 /// What was written to the disk, read again.
-fn again(before: &Room) -> Room {
+fn again(before: &NodeState) -> NodeState {
     let mut kept = Kept::decode(&before.snapshot().encode()).unwrap();
     let node = kept.node.take().unwrap();
-    let mut room = Room::default();
-    room.set_ports(PORTS.map(|(name, number)| (name.to_owned(), number)).into_iter().collect::<Ports>());
-    assert!(room.put_back(kept).is_empty());
-    let plan = room.plan_node(&node).unwrap();
-    room.settle(plan);
-    room
+    let mut node_state = NodeState::default();
+    node_state.set_ports(PORTS.map(|(name, number)| (name.to_owned(), number)).into_iter().collect::<Ports>());
+    assert!(node_state.put_back(kept).is_empty());
+    let plan = node_state.plan_node(&node).unwrap();
+    node_state.settle(plan);
+    node_state
 }
 
 /// Doubles every list of a message.
@@ -172,49 +172,51 @@ fn everything() -> Vec<Object> {
 
 #[test]
 fn what_is_said_twice_means_the_same_once() {
-    let once = room(&document_node(), everything());
+    let once = node_state(&document_node(), everything());
     for one in everything() {
-        let mut room = room(&document_node(), everything());
+        let mut node_state = node_state(&document_node(), everything());
         let twice = doubled(&one);
         assert_ne!(twice, one, "there is something to double");
-        assert!(!warned(&mut room, twice.clone()).is_empty(), "{twice:?}");
-        assert!(apply(&mut room, vec![twice]).is_empty(), "nothing changes");
+        assert!(!warned(&mut node_state, twice.clone()).is_empty(), "{twice:?}");
+        assert!(apply(&mut node_state, vec![twice]).is_empty(), "nothing changes");
     }
     let twice: Vec<Object> = everything().iter().map(doubled).collect();
-    let mut room = room(&document_node(), Vec::new());
-    apply(&mut room, twice.clone());
-    assert_eq!(dump(&room), dump(&once));
+    let mut node_state = node_state(&document_node(), Vec::new());
+    apply(&mut node_state, twice.clone());
+    assert_eq!(dump(&node_state), dump(&once));
     // One object twice in a request is once, if both say the same.
     let all = [twice.clone(), twice].concat();
-    assert!(apply(&mut room, all).is_empty());
+    assert!(apply(&mut node_state, all).is_empty());
 }
 
 #[test]
 fn an_address_of_a_pod_is_no_services() {
     // At the start, in one sync, in either order.
     let objects = || vec![external("svc", "10.96.0.1", "10.10.0.24"), set("svc"), Object::Pod(pod("web"))];
-    let without =
-        room(&document_node(), vec![Object::Service(service("svc", "10.96.0.1")), set("svc"), Object::Pod(pod("web"))]);
+    let without = node_state(
+        &document_node(),
+        vec![Object::Service(service("svc", "10.96.0.1")), set("svc"), Object::Pod(pod("web"))],
+    );
     for objects in [objects(), objects().into_iter().rev().collect()] {
-        let mut room = room(&document_node(), Vec::new());
-        let told = put(&mut room, objects);
+        let mut node_state = node_state(&document_node(), Vec::new());
+        let told = put(&mut node_state, objects);
         assert!(told.iter().any(|told| *told == ("default/svc".to_owned(), Outcome::Degraded)), "{told:?}");
         assert!(told.iter().any(|told| *told == ("default/web".to_owned(), Outcome::Applied)), "{told:?}");
-        let problem = &room.degraded()[&Key::new(Kind::Service, "default/svc")].all()[0];
+        let problem = &node_state.degraded()[&Key::new(Kind::Service, "default/svc")].all()[0];
         assert_eq!(
             (problem.code, problem.field.as_str(), problem.other.clone()),
             (Code::Overlap, "external_ips[0]", Some(pod_key("web")))
         );
         let captures = |line: &String| line.contains("table=ServiceLB") && line.contains("nw_dst=10.10.0.24");
-        assert!(!lines(&room).iter().any(captures), "the Pod's packets are its own");
-        assert!(lines(&room).iter().any(|line| line.contains("nw_dst=10.96.0.1")), "the cluster IP works");
+        assert!(!lines(&node_state).iter().any(captures), "the Pod's packets are its own");
+        assert!(lines(&node_state).iter().any(|line| line.contains("nw_dst=10.96.0.1")), "the cluster IP works");
         // The Pod goes: the place is the Service's in the same transaction.
-        let plan = room.plan(Write { remove: vec![pod_key("web")], ..Write::default() });
+        let plan = node_state.plan(Write { remove: vec![pod_key("web")], ..Write::default() });
         assert_eq!(outcomes(&plan.result), is(&[("default/web", Outcome::Removed), ("default/svc", Outcome::Applied)]));
-        room.settle(plan);
-        assert!(lines(&room).iter().any(captures));
+        node_state.settle(plan);
+        assert!(lines(&node_state).iter().any(captures));
         // It comes again: what clients have learned of the place goes, and what is connected there.
-        let plan = room.plan(Write { objects: vec![Object::Pod(pod("web"))], ..Write::default() });
+        let plan = node_state.plan(Write { objects: vec![Object::Pod(pod("web"))], ..Write::default() });
         let address = "10.10.0.24".parse().unwrap();
         assert!(plan.flush.contains(&Flush::Address(address)), "{:?}", plan.flush);
         assert!(
@@ -222,39 +224,46 @@ fn an_address_of_a_pod_is_no_services() {
                 .iter()
                 .any(|flush| matches!(flush, Flush::Affinity { address: Some(other), .. } if *other == address))
         );
-        room.settle(plan);
-        assert_eq!(lines(&room).len(), lines(&without).len());
+        node_state.settle(plan);
+        assert_eq!(lines(&node_state).len(), lines(&without).len());
     }
 }
 
 #[test]
 fn of_two_services_with_one_place_one_has_it_and_both_work() {
     let (a, b) = (external("a", "10.96.0.1", "192.168.77.200"), external("b", "10.96.0.2", "192.168.77.200"));
-    let mut room = room(&document_node(), Vec::new());
-    assert_eq!(put(&mut room, vec![b]), is(&[("default/b", Outcome::Degraded)]), "its Endpoints are not there yet");
-    put(&mut room, vec![set("a"), set("b"), a.clone()]);
-    let holder = |room: &Room| {
-        room.desired().holder(&Claim::Service("192.168.77.200".parse().unwrap(), 6, 80)).map(|key| key.name.to_string())
+    let mut node_state = node_state(&document_node(), Vec::new());
+    assert_eq!(
+        put(&mut node_state, vec![b]),
+        is(&[("default/b", Outcome::Degraded)]),
+        "its Endpoints are not there yet"
+    );
+    put(&mut node_state, vec![set("a"), set("b"), a.clone()]);
+    let holder = |node_state: &NodeState| {
+        node_state
+            .desired()
+            .holder(&Claim::Service("192.168.77.200".parse().unwrap(), 6, 80))
+            .map(|key| key.name.to_string())
     };
-    assert_eq!(holder(&room).as_deref(), Some("default/b"), "the one in force keeps it");
-    let problems = &room.degraded()[&Key::new(Kind::Service, "default/a")];
+    assert_eq!(holder(&node_state).as_deref(), Some("default/b"), "the one in force keeps it");
+    let problems = &node_state.degraded()[&Key::new(Kind::Service, "default/a")];
     assert_eq!((problems.all()[0].field.as_str(), problems.all().len()), ("external_ips[0]", 1));
-    assert!(!room.degraded().contains_key(&Key::new(Kind::Service, "default/b")));
+    assert!(!node_state.degraded().contains_key(&Key::new(Kind::Service, "default/b")));
     for ip in ["10.96.0.1", "10.96.0.2", "192.168.77.200"] {
-        assert!(lines(&room).iter().any(|line| line.contains(&format!("nw_dst={ip},"))), "{ip}");
+        assert!(lines(&node_state).iter().any(|line| line.contains(&format!("nw_dst={ip},"))), "{ip}");
     }
     // After a restart the same one has it, though the other one has the lower name.
-    let after = again(&room);
-    assert_eq!((holder(&after).as_deref(), dump(&after)), (Some("default/b"), dump(&room)));
+    let after = again(&node_state);
+    assert_eq!((holder(&after).as_deref(), dump(&after)), (Some("default/b"), dump(&node_state)));
     // The loser goes: nothing of the other one ends.
-    let plan = room.plan(Write { remove: vec![Key::new(Kind::Service, "default/a")], ..Write::default() });
+    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::Service, "default/a")], ..Write::default() });
     assert!(plan.flush.iter().all(|flush| !format!("{flush:?}").contains("192.168.77.200")), "{:?}", plan.flush);
-    room.settle(plan);
-    put(&mut room, vec![a, set("a")]);
+    node_state.settle(plan);
+    put(&mut node_state, vec![a, set("a")]);
     // The winner changes: it is the other one's at once.
-    put(&mut room, vec![Object::Service(service("b", "10.96.0.2"))]);
-    assert_eq!(holder(&room).as_deref(), Some("default/a"));
-    assert!(!room.degraded().contains_key(&Key::new(Kind::Service, "default/a")), "{:?}", room.degraded());
+    put(&mut node_state, vec![Object::Service(service("b", "10.96.0.2"))]);
+    assert_eq!(holder(&node_state).as_deref(), Some("default/a"));
+    assert!(!node_state.degraded().contains_key(&Key::new(Kind::Service, "default/a")), "{:?}", node_state.degraded());
 }
 
 #[test]
@@ -271,17 +280,17 @@ fn a_pods_rules_are_not_for_the_pod_that_has_its_address_or_port() {
             Object::NetworkPolicy(policy("a", &["web"])),
         ]
     };
-    let mut room = room(&document_node(), base());
-    let before = dump(&room);
+    let mut node_state = node_state(&document_node(), base());
+    let before = dump(&node_state);
     put(
-        &mut room,
+        &mut node_state,
         vec![
             Object::Pod(twin),
             Object::AppliedToGroup(applied("twins", &["default/twin"])),
             Object::NetworkPolicy(open),
         ],
     );
-    let after = dump(&room);
+    let after = dump(&node_state);
     for table in ["IngressDefaultRule", "SpoofGuard", "Classifier", "L3Forwarding", "L2ForwardingCalc"] {
         assert_eq!(after[table], before[table], "{table}");
     }
@@ -295,9 +304,9 @@ fn a_pods_rules_are_not_for_the_pod_that_has_its_address_or_port() {
 #[test]
 fn a_pod_without_its_port_waits_and_nobody_else_does() {
     let late = v1::Pod { port: "late".to_owned(), ..pod("db") };
-    let mut room = room(&document_node(), Vec::new());
+    let mut node_state = node_state(&document_node(), Vec::new());
     let told = put(
-        &mut room,
+        &mut node_state,
         vec![
             Object::Pod(late),
             Object::Pod(pod("web")),
@@ -311,23 +320,25 @@ fn a_pod_without_its_port_waits_and_nobody_else_does() {
             && told.contains(&("default/web".to_owned(), Outcome::Applied)),
         "{told:?}"
     );
-    assert_eq!(room.degraded()[&pod_key("db")].all()[0].code, Code::Port);
-    assert!(!lines(&room).iter().any(|line| line.contains("10.10.0.25")));
+    assert_eq!(node_state.degraded()[&pod_key("db")].all()[0].code, Code::Port);
+    assert!(!lines(&node_state).iter().any(|line| line.contains("10.10.0.25")));
     let with: Ports =
         PORTS.iter().map(|(name, number)| ((*name).to_owned(), *number)).chain([("late".to_owned(), 0x66)]).collect();
     // Somebody else's write sees the port first.
-    room.set_ports(with.clone());
-    let plan = room.plan(Write { objects: vec![Object::Pod(pod("client"))], ..Write::default() });
-    room.revert(plan);
-    let mut bridge = Bridge::of(&room);
-    let plan = room.plan_ports(with).unwrap();
+    node_state.set_ports(with.clone());
+    let plan = node_state.plan(Write { objects: vec![Object::Pod(pod("client"))], ..Write::default() });
+    node_state.revert(plan);
+    let mut bridge = Bridge::of(&node_state);
+    let plan = node_state.plan_ports(with).unwrap();
     assert!(!plan.updates.is_empty());
     bridge.take(&plan.updates);
-    room.settle(plan);
-    bridge.is_as(&room);
-    assert!(!room.degraded().contains_key(&pod_key("db")));
+    node_state.settle(plan);
+    bridge.is_as(&node_state);
+    assert!(!node_state.degraded().contains_key(&pod_key("db")));
     assert!(
-        dump(&room)["IngressDefaultRule"].iter().any(|line| line.contains("reg1=0x66") && line.contains("ct_forget")),
+        dump(&node_state)["IngressDefaultRule"]
+            .iter()
+            .any(|line| line.contains("reg1=0x66") && line.contains("ct_forget")),
         "isolated with its port"
     );
 }
@@ -337,27 +348,29 @@ fn features_that_are_off_make_objects_without_effect() {
     let mut node = document_node();
     node.features = Some(v1::Features { antrea_policy: Some(false), egress: Some(false), ..v1::Features::default() });
     node.l7 = None;
-    let mut room = room(&node, Vec::new());
+    let mut node_state = node_state(&node, Vec::new());
     let mut dsr = service("dsr", "10.96.0.11");
     dsr.load_balancer_ips = vec!["192.168.77.151".to_owned()];
     dsr.set_load_balancer_mode(v1::LoadBalancerMode::Dsr);
     let told: BTreeMap<String, Outcome> =
-        put(&mut room, everything().into_iter().chain([Object::Service(dsr.clone())]).collect()).into_iter().collect();
+        put(&mut node_state, everything().into_iter().chain([Object::Service(dsr.clone())]).collect())
+            .into_iter()
+            .collect();
     assert!(!told.values().any(|outcome| *outcome == Outcome::Refused), "{told:?}");
     for name in ["egress-web", "mirror-db-to-local", "acnp:out", "default/lb", "default/ext"] {
         assert_eq!(told.get(name), Some(&Outcome::Degraded), "{name}");
     }
-    let there = lines(&room);
+    let there = lines(&node_state);
     assert!(there.iter().any(|line| line.contains("nw_dst=10.96.0.10,")), "cluster IPs work");
     assert!(
         !there.iter().any(|line| line.contains("192.168.77.200") || line.contains("192.168.77.15")),
         "nothing outside"
     );
     assert!(
-        dump(&room)["IngressDefaultRule"].iter().any(|line| line.contains("reg1=") && line.contains("ct_forget")),
+        dump(&node_state)["IngressDefaultRule"].iter().any(|line| line.contains("reg1=") && line.contains("ct_forget")),
         "K8s policies isolate"
     );
     // DSR that is off is translation by this Node.
-    let problems = degraded(&mut crate::testing::room(&document_node(), vec![set("dsr")]), Object::Service(dsr));
+    let problems = degraded(&mut crate::testing::node_state(&document_node(), vec![set("dsr")]), Object::Service(dsr));
     assert_eq!((problems[0].code.as_str(), problems[0].field.as_str()), ("FEATURE", "load_balancer_mode"));
 }

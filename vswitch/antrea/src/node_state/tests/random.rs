@@ -1,8 +1,8 @@
 //! Any sequence of writes ends where one write of its end does, and any plan can be reverted.
 
 use super::bridge::Bridge;
-use crate::testing::{dual_node, dump, egress, peer, pod, room, traffic_control};
-use crate::{Key, Kind, Room, Write};
+use crate::testing::{dual_node, dump, egress, node_state, peer, pod, traffic_control};
+use crate::{Key, Kind, NodeState, Write};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_proto::antrea::v1;
@@ -78,9 +78,12 @@ fn node() -> v1::NodeConfig {
 }
 
 /// All flows, with addresses for their marks: numbers depend on what was before.
-fn state(room: &Room) -> (BTreeMap<String, BTreeSet<String>>, String) {
-    let marks: Vec<(u32, String)> =
-        room.ids().marked().filter_map(|address| Some((room.ids().mark(address)?, address.to_string()))).collect();
+fn state(node_state: &NodeState) -> (BTreeMap<String, BTreeSet<String>>, String) {
+    let marks: Vec<(u32, String)> = node_state
+        .ids()
+        .marked()
+        .filter_map(|address| Some((node_state.ids().mark(address)?, address.to_string())))
+        .collect();
     let named = |line: String| {
         marks.iter().fold(line, |line, (mark, address)| {
             line.replace(&format!("{mark:#x}/0xff->pkt_mark"), &format!("{address}->pkt_mark"))
@@ -89,8 +92,8 @@ fn state(room: &Room) -> (BTreeMap<String, BTreeSet<String>>, String) {
                 .replace(&format!("meter:{mark},"), &format!("meter:{address},"))
         })
     };
-    let lines = dump(room).into_iter().map(|(table, lines)| (table, lines.into_iter().map(named).collect()));
-    (lines.collect(), format!("{:?}", room.degraded()))
+    let lines = dump(node_state).into_iter().map(|(table, lines)| (table, lines.into_iter().map(named).collect()));
+    (lines.collect(), format!("{:?}", node_state.degraded()))
 }
 
 /// Objects (number, variant), removals, valid only, sweep.
@@ -107,7 +110,7 @@ proptest! {
 
     #[test]
     fn writes_come_to_what_their_end_comes_to(writes in writes()) {
-        let mut grown = room(&node(), Vec::new());
+        let mut grown = node_state(&node(), Vec::new());
         let mut bridge = Bridge::of(&grown);
         for (objects, removals, valid_only, sweep) in writes {
             let write = || Write {
@@ -131,7 +134,7 @@ proptest! {
         }
         let objects: Vec<Object> = grown.desired().all().map(|(_, entry)| entry.message.clone()).collect();
         let there: Vec<Key> = grown.desired().all().map(|(key, _)| key.clone()).collect();
-        let mut synced = room(&node(), Vec::new());
+        let mut synced = node_state(&node(), Vec::new());
         let plan = synced.plan(Write { objects, valid_only: true, ..Write::default() });
         prop_assert!(plan.result.applied, "{:?}", plan.result.statuses);
         synced.settle(plan);
@@ -147,9 +150,9 @@ proptest! {
 fn variants_are_what_they_are_meant_to_be() {
     // All that are not in somebody's way are good alone.
     for number in 0..NUMBERS {
-        let mut room = room(&node(), vec![object(4, 0)]);
-        let plan = room.plan(Write { objects: vec![object(number, 0)], ..Write::default() });
+        let mut node_state = node_state(&node(), vec![object(4, 0)]);
+        let plan = node_state.plan(Write { objects: vec![object(number, 0)], ..Write::default() });
         assert!(plan.result.applied, "{number}: {:?}", plan.result.statuses);
-        room.revert(plan);
+        node_state.revert(plan);
     }
 }

@@ -1,11 +1,11 @@
 //! What becomes known of the wire after the Node was said: next hops that answer, ports of the bridge behind the uplink.
 
-use super::{Plan, Room, Undo};
+use super::{NodeState, Plan, Undo};
 use crate::{Key, Kind, Object, Problems, Wire};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-impl Room {
+impl NodeState {
     /// What is known of the wire.
     #[must_use]
     pub fn wire(&self) -> &Wire {

@@ -1,6 +1,6 @@
 //! A bridge that does what updates say: flows, groups and meters.
 
-use crate::{FlowId, Room};
+use crate::{FlowId, NodeState};
 use std::collections::HashMap;
 use vswitch_flow::spec::{BucketPlace, BucketSpec, FlowSpec, GroupSpec, MeterSpec, Update};
 
@@ -13,10 +13,10 @@ pub(super) struct Bridge {
 }
 
 impl Bridge {
-    /// One that has what a room writes.
-    pub(super) fn of(room: &Room) -> Self {
+    /// One that has what a node state writes.
+    pub(super) fn of(node_state: &NodeState) -> Self {
         let mut bridge = Self::default();
-        bridge.take(&room.store().everything());
+        bridge.take(&node_state.store().everything());
         bridge
     }
 
@@ -72,9 +72,9 @@ impl Bridge {
         &mut self.groups.get_mut(&group).unwrap_or_else(|| panic!("there is no group {group}")).buckets
     }
 
-    /// It has what the room writes.
-    pub(super) fn is_as(&self, room: &Room) {
-        let other = Self::of(room);
+    /// It has what the node state writes.
+    pub(super) fn is_as(&self, node_state: &NodeState) {
+        let other = Self::of(node_state);
         assert!(self.flows == other.flows, "{:?}\n{:?}", self.flows, other.flows);
         assert_eq!(self.meters, other.meters);
         assert_eq!(self.groups, other.groups);

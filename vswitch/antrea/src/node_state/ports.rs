@@ -1,10 +1,10 @@
 //! Ports that come after the objects that have them: those of agents, after a restart.
 
-use super::{Plan, Room, Undo};
+use super::{NodeState, Plan, Undo};
 use crate::{Key, Ports, Problems};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-impl Room {
+impl NodeState {
     /// Plans what objects come to with these ports: those whose ports have another number than before, or have one now, and those that name them.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
-//! A room on disk: the messages as they came, and numbers. What they come to is compiled anew.
+//! A node state on disk: the messages as they came, and numbers. What they come to is compiled anew.
 
 use super::plan::check_name;
-use super::{Room, salvage};
+use super::{NodeState, salvage};
 use crate::desired::Entry;
 use crate::ids::IdsMessage;
 use crate::limits::OBJECTS_MAX;
@@ -51,7 +51,7 @@ struct HolderMessage {
     claim: String,
 }
 
-/// A room at one moment. It shares all that is large with the room.
+/// A node state at one moment. It shares all that is large with the node state.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Packets pass.
@@ -67,7 +67,7 @@ pub struct Snapshot {
     holders: Vec<HolderMessage>,
 }
 
-/// A room as it was.
+/// A node state as it was.
 #[derive(Debug)]
 pub struct Kept {
     /// The Node; none: it was not said.
@@ -85,7 +85,7 @@ pub struct Kept {
     holders: Vec<HolderMessage>,
 }
 
-/// Why bytes are no room.
+/// Why bytes are no node state.
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
     /// They are no message.
@@ -178,7 +178,7 @@ impl Kept {
     }
 }
 
-impl Room {
+impl NodeState {
     /// All that is to be kept.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
@@ -193,7 +193,7 @@ impl Room {
         }
     }
 
-    /// Puts numbers and objects back into a new room; [`Self::plan_node`] says what they come to. Returns the objects that this version refuses: policies and groups are in force
+    /// Puts numbers and objects back into a new node state; [`Self::plan_node`] says what they come to. Returns the objects that this version refuses: policies and groups are in force
     /// as when they are written.
     pub fn put_back(&mut self, kept: Kept) -> Vec<(Key, Problems)> {
         self.ids = kept.ids;

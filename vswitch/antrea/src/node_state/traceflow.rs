@@ -1,6 +1,6 @@
 //! Traceflows that run: owners of flows beside the objects that agents write.
 
-use super::{Plan, Room, Undo, result};
+use super::{NodeState, Plan, Undo, result};
 use crate::problem::{Code, Problems};
 use crate::store::Counts;
 use crate::traceflow::{self, Seen, TAG_MAX, Told, Traceflow};
@@ -24,7 +24,7 @@ pub enum TraceflowRefused {
 /// What objects wrote before, the last change last.
 pub(super) type Replaced = Vec<(Key, Option<Arc<Part>>)>;
 
-impl Room {
+impl NodeState {
     /// Those that run, in order of their tags.
     pub fn traceflows(&self) -> impl Iterator<Item = &Arc<Traceflow>> {
         self.traceflows.values()

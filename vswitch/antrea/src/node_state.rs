@@ -1,7 +1,7 @@
-//! The room: the desired state, its numbers, what it compiles to; and how a write changes all three.
+//! The node state: the desired state, its numbers, what it compiles to; and how a write changes all three.
 //!
 //! A write is planned on the state itself: what it changes is remembered, and put back if the bridge (or the caller) refuses it. So nobody sees a
-//! state that is not in force, as long as nobody looks between [`Room::plan`] and [`Room::settle`] or [`Room::revert`]: the caller has the lock.
+//! state that is not in force, as long as nobody looks between [`NodeState::plan`] and [`NodeState::settle`] or [`NodeState::revert`]: the caller has the lock.
 
 mod judge;
 mod multicast;
@@ -47,7 +47,7 @@ pub struct Write {
     pub only_odd: bool,
 }
 
-/// How a write would change the bridge. Must be given back: to [`Room::settle`] or [`Room::revert`].
+/// How a write would change the bridge. Must be given back: to [`NodeState::settle`] or [`NodeState::revert`].
 #[derive(Debug)]
 #[must_use]
 pub struct Plan {
@@ -95,7 +95,7 @@ fn ports_of(entry: &Entry) -> BTreeSet<String> {
 
 /// All that agents said, and what it came to.
 #[derive(Debug, Default)]
-pub struct Room {
+pub struct NodeState {
     node: Option<(v1::NodeConfig, Arc<Node>)>,
     ports: Arc<Ports>,
     wire: Arc<Wire>,
@@ -108,7 +108,7 @@ pub struct Room {
     moved: BTreeSet<String>,
 }
 
-impl Room {
+impl NodeState {
     /// The Node, as written and as read; None: it was not said yet.
     #[must_use]
     pub fn node(&self) -> Option<&(v1::NodeConfig, Arc<Node>)> {

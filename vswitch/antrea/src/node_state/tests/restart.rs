@@ -1,8 +1,8 @@
 //! Rooms that were on a disk meanwhile.
 
 use super::bridge::Bridge;
-use crate::testing::{PORTS, apply, cluster, document_node, dump, pod, room};
-use crate::{Kept, KeptError, Key, Kind, Ports, Room};
+use crate::testing::{PORTS, apply, cluster, document_node, dump, node_state, pod};
+use crate::{Kept, KeptError, Key, Kind, NodeState, Ports};
 use std::collections::BTreeSet;
 use vswitch_proto::antrea::v1::object::Object;
 
@@ -11,21 +11,21 @@ fn ports(without: &[&str]) -> Ports {
     there.map(|(name, number)| ((*name).to_owned(), *number)).collect()
 }
 
-/// What was written, put back into a room with these ports.
-fn again(bytes: &[u8], ports: Ports) -> Room {
+/// What was written, put back into a node state with these ports.
+fn again(bytes: &[u8], ports: Ports) -> NodeState {
     let mut kept = Kept::decode(bytes).unwrap_or_else(|error| panic!("{error}"));
     let node = kept.node.take().unwrap();
-    let mut room = Room::default();
-    room.set_ports(ports);
-    assert!(room.put_back(kept).is_empty());
-    let plan = room.plan_node(&node).unwrap_or_else(|problems| panic!("{problems:?}"));
-    room.settle(plan);
-    room
+    let mut node_state = NodeState::default();
+    node_state.set_ports(ports);
+    assert!(node_state.put_back(kept).is_empty());
+    let plan = node_state.plan_node(&node).unwrap_or_else(|problems| panic!("{problems:?}"));
+    node_state.settle(plan);
+    node_state
 }
 
 #[test]
-fn a_room_comes_to_the_same_again() {
-    let before = room(&document_node(), cluster());
+fn a_node_state_comes_to_the_same_again() {
+    let before = node_state(&document_node(), cluster());
     let mut snapshot = before.snapshot();
     (snapshot.round, snapshot.gate_open, snapshot.committed_unix_ms) = (9, true, 77);
     let bytes = snapshot.encode();
@@ -43,7 +43,7 @@ fn a_room_comes_to_the_same_again() {
 
 #[test]
 fn objects_wait_for_their_ports() {
-    let before = room(&document_node(), cluster());
+    let before = node_state(&document_node(), cluster());
     let bytes = before.snapshot().encode();
     let absent = ["web-7975-274540", "antrea-tc-tap2", "db-755c6-5080e3"];
     let mut after = again(&bytes, ports(&absent));
@@ -71,8 +71,8 @@ fn objects_wait_for_their_ports() {
 }
 
 #[test]
-fn what_is_no_room_is_refused() {
-    let bytes = room(&document_node(), cluster()).snapshot().encode();
+fn what_is_no_node_state_is_refused() {
+    let bytes = node_state(&document_node(), cluster()).snapshot().encode();
     assert!(matches!(Kept::decode(&[]), Err(KeptError::Ids)));
     assert!(matches!(Kept::decode(&bytes[..bytes.len() - 1]), Err(KeptError::Decode(_))));
     // An object without a kind, as a later version may write.
@@ -81,6 +81,6 @@ fn what_is_no_room_is_refused() {
     let mut kept = Kept::decode(&bytes).unwrap();
     kept.objects.push(Object::Pod(pod("web")));
     kept.objects.push(Object::Pod(vswitch_proto::antrea::v1::Pod { addresses: vec!["x".to_owned()], ..pod("web2") }));
-    let refused: Vec<String> = Room::default().put_back(kept).iter().map(|(key, _)| key.to_string()).collect();
+    let refused: Vec<String> = NodeState::default().put_back(kept).iter().map(|(key, _)| key.to_string()).collect();
     assert_eq!(refused, ["Pod default/web", "Pod default/web2"]);
 }
