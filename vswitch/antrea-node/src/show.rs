@@ -63,7 +63,7 @@ impl Shown<'_> {
 
     /// Cookie of an object's own flows; 0: it has none.
     pub fn cookie(&self, key: &Key) -> u64 {
-        self.node_state.store().part(key).map_or(0, |part| part.own_cookie())
+        self.node_state.store().compiled(key).map_or(0, |compiled| compiled.own_cookie())
     }
 }
 
@@ -105,7 +105,7 @@ impl Antrea {
             kind.objects += 1;
             kind.degraded += u64::from(state.node_state.degraded().contains_key(key));
             let own = |flow: &&vswitch_antrea::Contribution| store.owner_count(&flow.id) <= 1;
-            kind.flows += store.part(key).map_or(0, |part| part.flows().iter().filter(own).count() as u64);
+            kind.flows += store.compiled(key).map_or(0, |compiled| compiled.flows().iter().filter(own).count() as u64);
         }
         let (flows, groups, buckets) = store.sizes();
         let names = self.names.state();
@@ -159,8 +159,8 @@ impl Antrea {
     pub fn flows_of(&self, key: &Key, rule: &str) -> Result<(Vec<OwnedFlow>, NameMap), AntreaError> {
         let state = self.state.lock();
         let (_, node) = state.node_state.node().ok_or(AntreaError::NotInitialised)?;
-        let part = state.node_state.store().part(key);
-        if part.is_none() && state.node_state.desired().get(key).is_none() {
+        let compiled = state.node_state.store().compiled(key);
+        if compiled.is_none() && state.node_state.desired().get(key).is_none() {
             let hint = "`vsctl antrea status` says what there is".to_owned();
             return Err(vswitch_control::SwitchError::NotFound { what: "object", name: key.to_string(), hint }.into());
         }
@@ -168,7 +168,7 @@ impl Antrea {
         let all = self.switch.flows(&node.bridge, &FlowFilter::default())?;
         let mut there: HashMap<FlowId, FlowInfo> = all.into_iter().map(|info| (FlowId::of(&info.flow), info)).collect();
         let mut flows = Vec::new();
-        for flow in part.into_iter().flat_map(|part| part.flows()) {
+        for flow in compiled.into_iter().flat_map(|compiled| compiled.flows()) {
             if !rule.is_empty() && !number.is_some_and(|number| vswitch_antrea::is_of_rule(&flow.flow, number)) {
                 continue;
             }

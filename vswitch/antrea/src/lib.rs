@@ -5,7 +5,7 @@
 //!
 //! **Design**: `docs/architecture/antrea-compiler.md`. An agent's objects are read (messages to
 //! typed values), judged (what needs other objects: references,
-//! overlaps), given numbers ([`Ids`]), and compiled, each to a [`Part`]: the flows, groups and meters that are there because of it. The
+//! overlaps), given numbers ([`Ids`]), and compiled, each to a [`CompiledObject`]: the flows, groups and meters that are there because of it. The
 //! [`Store`] merges parts, since objects share flows, and tells the difference to what was there as [`vswitch_flow::spec::Update`]s. Flows are
 //! written as lines in the syntax of ovs-ofctl, as Antrea's pipeline document has them, and parsed as an agent's would be.
 //!
@@ -18,6 +18,7 @@
 
 mod address;
 mod anti_spoof;
+mod compiled;
 mod contribution;
 mod desired;
 pub mod dns;
@@ -34,7 +35,6 @@ pub mod membership;
 mod node;
 mod node_state;
 pub mod object;
-mod part;
 mod problem;
 mod store;
 mod tables;
@@ -46,6 +46,7 @@ mod tunnel_flows;
 pub mod wire;
 
 pub use address::{Cidr, Family};
+pub use compiled::{CompiledObject, is_of_rule, rules_of};
 pub use contribution::{Category, Contribution, FlowId};
 pub use desired::{Claim, Desired};
 pub use facts::{Facts, Ports};
@@ -57,7 +58,6 @@ pub use node::{Gateway, NameLimits, Node, PacketCategory, Zones};
 pub use node_state::{Kept, KeptError, NodeState, Plan, Snapshot, TraceflowRefused, Write};
 pub use object::Object;
 pub use object::policy::{Names, Pattern};
-pub use part::{Part, is_of_rule, rules_of};
 pub use problem::{Code, Problem, Problems};
 pub use store::{OnWire, Store};
 pub use tables::Table;

@@ -23,7 +23,7 @@ use crate::desired::Entry;
 use crate::membership::Receivers;
 use crate::store::Store;
 use crate::traceflow::Running;
-use crate::{Claim, Code, Desired, Facts, Flush, Ids, Key, Kind, Node, Part, Ports, Problem, Problems, Wire};
+use crate::{Claim, Code, CompiledObject, Desired, Facts, Flush, Ids, Key, Kind, Node, Ports, Problem, Problems, Wire};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -73,7 +73,7 @@ struct Undo {
     node: Option<Option<(v1::NodeConfig, Arc<Node>)>>,
     ids: Option<Ids>,
     entries: Vec<(Key, Option<Arc<Entry>>)>,
-    parts: Vec<(Key, Option<Arc<Part>>)>,
+    parts: Vec<(Key, Option<Arc<CompiledObject>>)>,
     degraded: Vec<(Key, Option<Problems>)>,
     names: Vec<(String, BTreeSet<IpAddr>)>,
     joined: Vec<(Ipv4Addr, Receivers)>,
@@ -282,8 +282,8 @@ impl NodeState {
             self.traceflows = traceflows;
         }
         // In reverse: an object may have been changed twice.
-        for (key, part) in undo.parts.into_iter().rev() {
-            self.store.replace(&key, part);
+        for (key, compiled) in undo.parts.into_iter().rev() {
+            self.store.replace(&key, compiled);
         }
         for (key, entry) in undo.entries.into_iter().rev() {
             self.desired.set(&key, entry);

@@ -3,7 +3,7 @@
 pub(crate) mod judge;
 
 use crate::problem::Problems;
-use crate::{Cidr, Claim, Desired, Facts, Flush, Ids, Key, Kind, Node, Part, Problem, Reference};
+use crate::{Cidr, Claim, CompiledObject, Desired, Facts, Flush, Ids, Key, Kind, Node, Problem, Reference};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use vswitch_proto::antrea::v1;
@@ -79,9 +79,9 @@ macro_rules! kinds {
                 }
             }
 
-            /// What it writes. Things that have no effect at present are told in [`Part::degraded`].
-            pub fn compile(&self, name: &str, facts: &Facts<'_>, part: &mut Part) {
-                match self { $(Self::$kind(object) => object.compile(name, facts, part),)* }
+            /// What it writes. Things that have no effect at present are told in [`CompiledObject::degraded`].
+            pub fn compile(&self, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
+                match self { $(Self::$kind(object) => object.compile(name, facts, compiled),)* }
             }
         }
     };

@@ -1,6 +1,6 @@
 //! What all objects write together, and what a change of some of them changes in the bridge.
 //!
-//! Several objects may write one flow: the same one ([`Part::shared`]), or other clauses of it. A flow is there as long as somebody writes it.
+//! Several objects may write one flow: the same one ([`CompiledObject::shared`]), or other clauses of it. A flow is there as long as somebody writes it.
 //! [`Store::replace`] changes what an object writes; [`Store::plan`] tells the difference since the last [`Store::settle`], and only that.
 
 mod groups;
@@ -10,7 +10,7 @@ mod on_wire;
 mod tests;
 
 use crate::contribution::{Contribution, FlowId, is_clause, merged, only};
-use crate::{Key, Part};
+use crate::{CompiledObject, Key};
 use hashbrown::HashMap;
 use layer::Layer;
 pub use on_wire::OnWire;
@@ -43,7 +43,7 @@ pub struct Counts {
 /// What all objects write.
 #[derive(Debug)]
 pub struct Store {
-    parts: HashMap<Key, Arc<Part>>,
+    parts: HashMap<Key, Arc<CompiledObject>>,
     /// Bytes of what all objects write.
     written: usize,
     flows: Layer<FlowId, FlowSpec>,
@@ -67,10 +67,14 @@ impl Default for Store {
 
 impl Store {
     /// What an object writes from now on; None: nothing. Returns what it wrote.
-    pub fn replace(&mut self, key: &Key, part: Option<Arc<Part>>) -> Option<Arc<Part>> {
+    pub fn replace(&mut self, key: &Key, compiled: Option<Arc<CompiledObject>>) -> Option<Arc<CompiledObject>> {
         let old = self.parts.remove(key);
-        let (gone, come) = differing(old.as_deref(), part.as_deref());
-        self.on_wire.replace(key, old.as_deref().map(Part::outside), part.as_deref().map(Part::outside));
+        let (gone, come) = differing(old.as_deref(), compiled.as_deref());
+        self.on_wire.replace(
+            key,
+            old.as_deref().map(CompiledObject::outside),
+            compiled.as_deref().map(CompiledObject::outside),
+        );
         gone.iter().for_each(|flow| self.flows.remove(&flow.id, key));
         if let Some(old) = &old {
             old.groups().iter().for_each(|group| self.groups.remove(&group.id, key));
@@ -79,27 +83,27 @@ impl Store {
         come.iter().for_each(|flow| self.flows.insert(&flow.id, key, &flow.flow));
         let memory = |flows: &[&Contribution]| flows.iter().map(|flow| flow.memory()).sum::<usize>();
         self.written = (self.written + memory(&come)).saturating_sub(memory(&gone));
-        if let Some(part) = part {
-            for group in part.groups() {
+        if let Some(compiled) = compiled {
+            for group in compiled.groups() {
                 self.groups.insert(&group.id, key, &Arc::new(group.clone()));
             }
-            for meter in part.meters() {
+            for meter in compiled.meters() {
                 self.meters.insert(&meter.id, key, &Arc::new(meter.clone()));
             }
-            self.parts.insert(key.clone(), part);
+            self.parts.insert(key.clone(), compiled);
         }
         old
     }
 
     /// What an object writes.
     #[must_use]
-    pub fn part(&self, key: &Key) -> Option<&Arc<Part>> {
+    pub fn compiled(&self, key: &Key) -> Option<&Arc<CompiledObject>> {
         self.parts.get(key)
     }
 
     /// All flows as their writers have them, with these.
     pub(crate) fn contributions(&self) -> impl Iterator<Item = (&Key, &Contribution)> {
-        self.parts.iter().flat_map(|(key, part)| part.flows().iter().map(move |flow| (key, flow)))
+        self.parts.iter().flat_map(|(key, compiled)| compiled.flows().iter().map(move |flow| (key, flow)))
     }
 
     /// Who writes a flow, in order of names.
@@ -137,7 +141,7 @@ impl Store {
     #[must_use]
     pub fn clauses(&self) -> usize {
         let of = |flow: &FlowSpec| if is_clause(&flow.actions) { flow.actions.len() } else { 0 };
-        self.parts.values().flat_map(|part| part.flows()).map(|flow| of(&flow.flow)).sum()
+        self.parts.values().flat_map(|compiled| compiled.flows()).map(|flow| of(&flow.flow)).sum()
     }
 
     /// Bytes that it takes, about: what each object writes, and who writes each flow, group and meter. Looks at groups one by one, at nothing else.
@@ -145,8 +149,8 @@ impl Store {
     pub fn memory(&self) -> usize {
         let groups: usize = self.groups.values().map(|group| group_memory(group)).sum();
         let layers = self.flows.memory() + self.groups.memory() + self.meters.memory() + self.on_wire.memory();
-        let parts = self.parts.capacity() * (size_of::<(Key, Arc<Part>)>() + size_of::<Part>());
-        // Groups are in the part and in the layer.
+        let parts = self.parts.capacity() * (size_of::<(Key, Arc<CompiledObject>)>() + size_of::<CompiledObject>());
+        // Groups are in the compiled object and in the layer.
         self.written + parts + 2 * groups + layers
     }
 
@@ -230,14 +234,17 @@ impl Store {
 }
 
 /// Flows that an object wrote and does not write so any more, and those that it did not write so before. What stays is not touched: an address that comes or goes must
-/// not cost what its group costs. Both parts have most of their flows in the same order, so they are read side by side; looked up is only where they part.
-fn differing<'a>(old: Option<&'a Part>, new: Option<&'a Part>) -> (Vec<&'a Contribution>, Vec<&'a Contribution>) {
-    let is_in = |part: Option<&Part>, flow: &Contribution| {
-        part.and_then(|part| part.flow(&flow.id)).is_some_and(|same| *same == flow.flow)
+/// not cost what its group costs. Both compiled objects have most of their flows in the same order, so they are read side by side; looked up is only where they part.
+fn differing<'a>(
+    old: Option<&'a CompiledObject>,
+    new: Option<&'a CompiledObject>,
+) -> (Vec<&'a Contribution>, Vec<&'a Contribution>) {
+    let is_in = |compiled: Option<&CompiledObject>, flow: &Contribution| {
+        compiled.and_then(|compiled| compiled.flow(&flow.id)).is_some_and(|same| *same == flow.flow)
     };
     let (mut gone, mut come) = (Vec::new(), Vec::new());
-    let mut befores = old.map(Part::flows).unwrap_or_default().iter().peekable();
-    let mut afters = new.map(Part::flows).unwrap_or_default().iter().peekable();
+    let mut befores = old.map(CompiledObject::flows).unwrap_or_default().iter().peekable();
+    let mut afters = new.map(CompiledObject::flows).unwrap_or_default().iter().peekable();
     loop {
         let (before, after) = (befores.peek().copied(), afters.peek().copied());
         if let (Some(before), Some(after)) = (before, after)

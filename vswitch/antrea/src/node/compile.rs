@@ -13,12 +13,12 @@ pub(crate) use entry::{FROM_UPLINK, advertisement};
 pub(crate) use forward::no_egress;
 
 use crate::tables::{Miss, Table};
-use crate::{Facts, Family, Node, Part};
+use crate::{CompiledObject, Facts, Family, Node};
 use std::fmt::Display;
 
 /// Writes the flows that the Node has without any other object, table by table.
-pub(crate) fn compile(facts: &Facts<'_>, part: &mut Part) {
-    let mut write = Writer { facts, part };
+pub(crate) fn compile(facts: &Facts<'_>, compiled: &mut CompiledObject) {
+    let mut write = Writer { facts, compiled };
     misses(&mut write);
     entry::compile(&mut write);
     track::compile(&mut write);
@@ -27,12 +27,12 @@ pub(crate) fn compile(facts: &Facts<'_>, part: &mut Part) {
     engine::compile(&mut write);
     multicast::compile(&mut write);
     vlans::compile(&mut write);
-    wire(facts, part);
+    wire(facts, compiled);
 }
 
 /// The bridge behind the uplink.
-fn wire(facts: &Facts<'_>, part: &mut Part) {
-    let Some(mut write) = crate::wire::writer::Writer::new(facts, part) else { return };
+fn wire(facts: &Facts<'_>, compiled: &mut CompiledObject) {
+    let Some(mut write) = crate::wire::writer::Writer::new(facts, compiled) else { return };
     write.base();
     let answered = facts.node.uplink.iter().flat_map(|uplink| &uplink.answered_addresses);
     answered.filter(|address| facts.node.has(Family::of(address))).for_each(|address| write.announced(*address));
@@ -41,7 +41,7 @@ fn wire(facts: &Facts<'_>, part: &mut Part) {
 /// Where the Node's flows go.
 struct Writer<'a, 'b> {
     facts: &'a Facts<'a>,
-    part: &'b mut Part,
+    compiled: &'b mut CompiledObject,
 }
 
 impl<'a> Writer<'a, '_> {
@@ -51,7 +51,7 @@ impl<'a> Writer<'a, '_> {
 
     /// A flow. Peers may write the same one (what they write by address): all of the Node's are shared.
     fn flow(&mut self, purpose: &'static str, line: impl Display) {
-        self.part.shared(self.facts, purpose, &line.to_string());
+        self.compiled.shared(self.facts, purpose, &line.to_string());
     }
 
     fn families(&self) -> impl Iterator<Item = Family> + use<'a> {

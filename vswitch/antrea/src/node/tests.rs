@@ -219,7 +219,7 @@ fn meters_have_the_rates_that_are_asked_for() {
         vec![limit(Category::PolicyLog, 700), limit(Category::PolicyReject, 900), limit(Category::Dns, 5)];
     let node_state = node_state(&node, Vec::new());
     let facts = node_state.facts().unwrap();
-    let mut part = crate::Part::new(&crate::Key::node(), node_state.ids());
+    let mut part = crate::CompiledObject::new(&crate::Key::node(), node_state.ids());
     super::compile::compile(&facts, &mut part);
     let rates: Vec<String> = part.meters().iter().map(|meter| format!("{} {:?}", meter.id, meter.bands)).collect();
     let wanted = [(256, 700), (257, 5000), (258, 5), (259, 5000)];

@@ -4,7 +4,7 @@ use super::{NodeState, Plan, Undo};
 use crate::membership::{PodLife, Receivers};
 use crate::node::PacketCategory;
 use crate::object::multicast::{self, Target};
-use crate::{Facts, Key, Kind, Part, Problem, Problems};
+use crate::{CompiledObject, Facts, Key, Kind, Problem, Problems};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -92,18 +92,18 @@ impl NodeState {
     }
 
     /// What is written for such a group.
-    pub(super) fn heard_part(&self, key: &Key, facts: &Facts<'_>) -> Option<Part> {
+    pub(super) fn compiled_of_heard(&self, key: &Key, facts: &Facts<'_>) -> Option<CompiledObject> {
         let (there, object) = (self.heard(key), self.desired.get(key));
         if there.is_none() && object.is_none() {
             return None;
         }
-        let mut part = Part::new(key, &self.ids);
+        let mut compiled = CompiledObject::new(key, &self.ids);
         if let Some((target, receivers)) = there {
-            multicast::compile(target, &receivers, facts, &mut part);
+            multicast::compile(target, &receivers, facts, &mut compiled);
         }
         if object.is_some() {
-            part.degraded.add(multicast::heard());
+            compiled.degraded.add(multicast::heard());
         }
-        Some(part)
+        Some(compiled)
     }
 }

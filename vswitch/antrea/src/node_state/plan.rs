@@ -6,7 +6,7 @@ use crate::limits::NAME_MAX;
 use crate::object::Object;
 use crate::object::service::places;
 use crate::store::{Conflict, Counts};
-use crate::{Claim, Code, Flush, Key, Kind, Part, Problem, Problems};
+use crate::{Claim, Code, CompiledObject, Flush, Key, Kind, Problem, Problems};
 use result::{Outcome, Status};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -166,21 +166,21 @@ impl NodeState {
         let mut refused = Refused::new();
         let mut parts = Vec::new();
         for key in keys {
-            let part = self.part(&key);
-            let faults = part.iter().flat_map(|part| part.faults().all());
+            let compiled = self.compiled(&key);
+            let faults = compiled.iter().flat_map(|compiled| compiled.faults().all());
             for fault in faults {
                 refused.entry(key.clone()).or_default().add(fault.clone());
             }
-            parts.push((key, part));
+            parts.push((key, compiled));
         }
         if !refused.is_empty() {
             return Err(refused);
         }
         let mut old = Vec::new();
         let mut degraded = Vec::new();
-        for (key, part) in parts {
-            degraded.push((key.clone(), part.as_ref().map(|part| part.degraded.clone())));
-            let before = self.store.replace(&key, part.map(Arc::new));
+        for (key, compiled) in parts {
+            degraded.push((key.clone(), compiled.as_ref().map(|compiled| compiled.degraded.clone())));
+            let before = self.store.replace(&key, compiled.map(Arc::new));
             old.push((key, before));
         }
         self.compile_traceflows(&mut old);
@@ -194,8 +194,8 @@ impl NodeState {
                 Ok(done)
             }
             Err(refused) => {
-                for (key, part) in old.into_iter().rev() {
-                    self.store.replace(&key, part);
+                for (key, compiled) in old.into_iter().rev() {
+                    self.store.replace(&key, compiled);
                 }
                 self.store.settle();
                 Err(refused)
@@ -204,27 +204,27 @@ impl NodeState {
     }
 
     /// What an object writes; None: it is not there.
-    fn part(&self, key: &Key) -> Option<Part> {
+    fn compiled(&self, key: &Key) -> Option<CompiledObject> {
         let facts = self.facts()?;
-        let mut part = Part::new(key, &self.ids);
+        let mut compiled = CompiledObject::new(key, &self.ids);
         if key.kind == Kind::Node {
-            crate::node::compile::compile(&facts, &mut part);
-            return Some(part);
+            crate::node::compile::compile(&facts, &mut compiled);
+            return Some(compiled);
         }
         if self.is_heard(key) {
-            return self.heard_part(key, &facts);
+            return self.compiled_of_heard(key, &facts);
         }
         let entry = self.desired.get(key)?;
         let mut problems = Problems::default();
         entry.object.judge(&key.name, &facts, &mut problems);
         if problems.is_empty() || entry.object.copes() {
-            entry.object.compile(&key.name, &facts, &mut part);
+            entry.object.compile(&key.name, &facts, &mut compiled);
         }
         let mut degraded = entry.flaws.clone();
         degraded.extend(problems);
-        degraded.extend(std::mem::take(&mut part.degraded));
-        part.degraded = degraded;
-        Some(part)
+        degraded.extend(std::mem::take(&mut compiled.degraded));
+        compiled.degraded = degraded;
+        Some(compiled)
     }
 
     /// Everything that looks different after these changes: the objects, and those that name them, and so on.
@@ -304,7 +304,7 @@ impl NodeState {
         }
         for (key, old) in undo.parts.iter().filter(|(key, _)| key.kind == Kind::Service) {
             if let Some(old) = old {
-                places::lost(old, self.store.part(key).map(|part| &**part), &self.desired, &mut flush);
+                places::lost(old, self.store.compiled(key).map(|compiled| &**compiled), &self.desired, &mut flush);
             }
         }
         flush.into_iter().collect()

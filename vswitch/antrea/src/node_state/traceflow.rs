@@ -4,7 +4,7 @@ use super::{NodeState, Plan, Undo, result};
 use crate::problem::{Code, Problems};
 use crate::store::Counts;
 use crate::traceflow::{self, Seen, TAG_MAX, Told, Traceflow};
-use crate::{Key, Part};
+use crate::{CompiledObject, Key};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vswitch_flow::spec::Update;
@@ -22,7 +22,7 @@ pub enum TraceflowRefused {
 }
 
 /// What objects wrote before, the last change last.
-pub(super) type Replaced = Vec<(Key, Option<Arc<Part>>)>;
+pub(super) type Replaced = Vec<(Key, Option<Arc<CompiledObject>>)>;
 
 impl NodeState {
     /// Those that run, in order of their tags.
@@ -64,7 +64,7 @@ impl NodeState {
         self.traceflows.insert(tag, Arc::clone(&read));
         let done = self.compile(BTreeSet::new(), &mut undo);
         // Only here: what is a mistake of ours must not stand in the way of agents' objects.
-        let faults = self.store.part(&read.key()).map(|part| part.faults().clone()).unwrap_or_default();
+        let faults = self.store.compiled(&read.key()).map(|compiled| compiled.faults().clone()).unwrap_or_default();
         match done {
             Ok(done) if faults.is_empty() => Ok((plan(done, undo), read)),
             Ok(_) => {
@@ -143,10 +143,10 @@ impl NodeState {
         let drops = traceflow::drops(&self.store);
         for traceflow in running {
             let key = traceflow.key();
-            let mut part = Part::new(&key, &self.ids);
+            let mut compiled = CompiledObject::new(&key, &self.ids);
             let Some(facts) = self.facts() else { return };
-            traceflow::compile(&traceflow, &facts, &drops, &mut part);
-            let before = self.store.replace(&key, Some(Arc::new(part)));
+            traceflow::compile(&traceflow, &facts, &drops, &mut compiled);
+            let before = self.store.replace(&key, Some(Arc::new(compiled)));
             replaced.push((key, before));
         }
     }

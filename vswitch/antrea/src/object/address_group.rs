@@ -5,7 +5,7 @@ use crate::object::policy::{Addresses, End};
 use crate::key::{Kind, Need};
 use crate::limits::MEMBERS_MAX;
 use crate::problem::{Code, Problems};
-use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, Part, Problem, Reference};
+use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, CompiledObject, Problem, Reference};
 use hashbrown::HashSet;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -110,10 +110,10 @@ impl AddressGroup {
 
     pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _facts: &Facts<'_>, _flush: &mut BTreeSet<Flush>) {}
 
-    pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, part: &mut Part) {
+    pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
         for (name, at) in &self.pods {
             if facts.desired.pod(name).is_none() {
-                part.degraded.push(Code::Pending, format!("members[{at}].pod"), format!("Pod {name} is not there yet"));
+                compiled.degraded.push(Code::Pending, format!("members[{at}].pod"), format!("Pod {name} is not there yet"));
             }
         }
     }

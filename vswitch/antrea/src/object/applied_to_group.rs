@@ -4,7 +4,7 @@ use super::policy::{check_names, names};
 use crate::key::{Kind, Need};
 use crate::limits::APPLIED_TO_MAX;
 use crate::problem::{Code, Problems};
-use crate::{Claim, Desired, Facts, Flush, Ids, Key, Part, Problem, Reference};
+use crate::{Claim, Desired, Facts, Flush, Ids, Key, CompiledObject, Problem, Reference};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vswitch_proto::antrea::v1;
@@ -72,12 +72,12 @@ impl AppliedToGroup {
 
     pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _facts: &Facts<'_>, _flush: &mut BTreeSet<Flush>) {}
 
-    pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, part: &mut Part) {
+    pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
         let there = |kind, name: &str| facts.desired.get(&Key::new(kind, name)).is_some();
         for (kind, field, names) in [(Kind::Pod, "pods", &self.pods), (Kind::Service, "services", &self.services)] {
             for (at, name) in names.iter().enumerate().filter(|(_, name)| !there(kind, name)) {
                 let reason = format!("{} {name} is not there yet", kind.name());
-                part.degraded.push(Code::Pending, format!("{field}[{at}]"), reason);
+                compiled.degraded.push(Code::Pending, format!("{field}[{at}]"), reason);
             }
         }
     }

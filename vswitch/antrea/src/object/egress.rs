@@ -10,7 +10,7 @@ use crate::address::parse_address;
 use crate::key::Need;
 use crate::object::Object;
 use crate::problem::{Code, Problems};
-use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, Kind, Node, Part, Problem, Reference};
+use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, Kind, Node, CompiledObject, Problem, Reference};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
@@ -162,8 +162,8 @@ impl Egress {
         }
     }
 
-    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, part: &mut Part) {
-        compile::compile(self, name, facts, part);
+    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
+        compile::compile(self, name, facts, compiled);
     }
 
     /// Whether its address is on this Node.

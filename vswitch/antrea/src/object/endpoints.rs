@@ -4,7 +4,7 @@ use super::service::{flush, read};
 use crate::limits::{ENDPOINTS_MAX, HINTS_MAX, NAME_MAX};
 use crate::key::Need;
 use crate::problem::{Code, Problems};
-use crate::{Claim, Desired, Facts, Family, Flush, Ids, Key, Kind, Part, Problem, Reference};
+use crate::{Claim, Desired, Facts, Family, Flush, Ids, Key, Kind, CompiledObject, Problem, Reference};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
@@ -149,7 +149,7 @@ impl Endpoints {
     }
 
     /// Its Service writes for it.
-    pub(crate) fn compile(&self, _name: &str, _facts: &Facts<'_>, _part: &mut Part) {}
+    pub(crate) fn compile(&self, _name: &str, _facts: &Facts<'_>, _compiled: &mut CompiledObject) {}
 }
 
 fn endpoint(field: &str, message: &v1::Endpoint, problems: &mut Problems) -> Option<Endpoint> {

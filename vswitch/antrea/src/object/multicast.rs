@@ -10,7 +10,7 @@ use crate::igmp::{ALL_REPORTS, is_group};
 use crate::membership::{PodLife, RECEIVERS_MAX, Receivers};
 use crate::node::PacketCategory;
 use crate::problem::{Code, Problems};
-use crate::{Claim, Desired, Facts, Flush, GroupKey, Ids, Key, Kind, Part, Problem, Reference};
+use crate::{Claim, Desired, Facts, Flush, GroupKey, Ids, Key, Kind, CompiledObject, Problem, Reference};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -117,8 +117,8 @@ pub(crate) fn claim(target: Target, receivers: &Receivers, desired: &Desired, id
 }
 
 /// What is written for a group.
-pub(crate) fn compile(target: Target, receivers: &Receivers, facts: &Facts<'_>, part: &mut Part) {
-    compile::compile(target, receivers, facts, part);
+pub(crate) fn compile(target: Target, receivers: &Receivers, facts: &Facts<'_>, compiled: &mut CompiledObject) {
+    compile::compile(target, receivers, facts, compiled);
 }
 
 /// Why what an agent says of groups has no effect.
@@ -208,14 +208,14 @@ impl MulticastGroup {
 
     pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _facts: &Facts<'_>, _flush: &mut BTreeSet<Flush>) {}
 
-    pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, part: &mut Part) {
+    pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
         for (at, pod) in self.pods.iter().enumerate().filter(|(_, pod)| facts.desired.pod(pod).is_none()) {
-            part.degraded.push(Code::Pending, format!("pods[{at}]"), format!("Pod {pod} is not there yet"));
+            compiled.degraded.push(Code::Pending, format!("pods[{at}]"), format!("Pod {pod} is not there yet"));
         }
         for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| facts.desired.peer_node(node).is_none()) {
-            part.degraded.push(Code::Pending, format!("nodes[{at}]"), format!("PeerNode {node} is not there yet"));
+            compiled.degraded.push(Code::Pending, format!("nodes[{at}]"), format!("PeerNode {node} is not there yet"));
         }
-        compile(Target::Group(self.address), &self.receivers(facts.desired), facts, part);
+        compile(Target::Group(self.address), &self.receivers(facts.desired), facts, compiled);
     }
 }
 

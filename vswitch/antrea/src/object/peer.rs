@@ -7,7 +7,7 @@ mod tests;
 use super::judge;
 use crate::node::{TrafficMode, mac, one_per_family};
 use crate::problem::{Code, Problems};
-use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, Kind, Mac, Node, Part, Problem, Reference};
+use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, Kind, Mac, Node, CompiledObject, Problem, Reference};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
@@ -162,9 +162,9 @@ impl PeerNode {
 
     pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _facts: &Facts<'_>, _flush: &mut BTreeSet<Flush>) {}
 
-    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, part: &mut Part) {
+    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
         if let Some(effective) = self.effective(name, facts, &mut Problems::default()) {
-            compile::compile(&effective, facts, part);
+            compile::compile(&effective, facts, compiled);
         }
     }
 

@@ -10,7 +10,7 @@ pub(crate) use wire::tag;
 use super::judge;
 use crate::address::parse_address;
 use crate::problem::{Code, Problems};
-use crate::{Cidr, Claim, Desired, Facts, Flush, Ids, Key, Kind, Mac, Node, Part, Problem, Reference};
+use crate::{Cidr, Claim, Desired, Facts, Flush, Ids, Key, Kind, Mac, Node, CompiledObject, Problem, Reference};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
@@ -163,9 +163,9 @@ impl Pod {
         flush.extend(self.addresses.iter().filter(gone).copied().map(Flush::Address));
     }
 
-    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, part: &mut Part) {
+    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
         if let Some(effective) = self.effective(name, facts, &mut Problems::default()) {
-            compile::compile(&effective, facts, part);
+            compile::compile(&effective, facts, compiled);
         }
     }
 }
@@ -173,7 +173,7 @@ impl Pod {
 /// A Pod's name: `namespace/name`.
 pub(crate) fn check_pod_name(field: &str, name: &str, problems: &mut Problems) {
     let parts: Vec<&str> = name.split('/').collect();
-    if !name.is_empty() && (parts.len() != 2 || parts.iter().any(|part| part.is_empty())) {
+    if !name.is_empty() && (parts.len() != 2 || parts.iter().any(|compiled| compiled.is_empty())) {
         problems.push(Code::Value, field, format!("{name:?} is no name of a Pod: namespace/name"));
     }
 }

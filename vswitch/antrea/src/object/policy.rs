@@ -38,7 +38,7 @@ mod tests;
 
 use crate::key::{Kind, Need};
 use crate::problem::{Code, Problems};
-use crate::{Claim, Desired, Effect, Facts, Flush, GroupKey, Ids, Key, Part, Problem, Rank, Reference, RuleKey, Table};
+use crate::{Claim, Desired, Effect, Facts, Flush, GroupKey, Ids, Key, CompiledObject, Problem, Rank, Reference, RuleKey, Table};
 use peer::Peer;
 use ports::Ports;
 use salvage::Held;
@@ -281,8 +281,8 @@ impl NetworkPolicy {
 
     pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _facts: &Facts<'_>, _flush: &mut BTreeSet<Flush>) {}
 
-    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, part: &mut Part) {
-        compile::compile(self, name, facts, part);
+    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
+        compile::compile(self, name, facts, compiled);
     }
 
     /// Names that its rules mean.

@@ -17,7 +17,7 @@ mod tests;
 
 use crate::key::Need;
 use crate::problem::Problems;
-use crate::{Cidr, Claim, Desired, Facts, Family, Flush, GroupKey, Ids, Key, Kind, Part, Problem, Reference};
+use crate::{Cidr, Claim, Desired, Facts, Family, Flush, GroupKey, Ids, Key, Kind, CompiledObject, Problem, Reference};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
@@ -192,8 +192,8 @@ impl Service {
         flush::of_service(self, new, flush);
     }
 
-    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, part: &mut Part) {
-        flows::compile(self, name, facts, part);
+    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
+        flows::compile(self, name, facts, compiled);
     }
 
     /// All its addresses.

@@ -7,7 +7,7 @@ mod tests;
 use super::egress::{pod_references, read_pods};
 use super::judge;
 use crate::problem::{Code, Problems};
-use crate::{Claim, Desired, Facts, Flush, Ids, Kind, Part, Problem, Reference};
+use crate::{Claim, Desired, Facts, Flush, Ids, Kind, CompiledObject, Problem, Reference};
 use std::collections::BTreeSet;
 use vswitch_proto::antrea::v1;
 
@@ -137,8 +137,8 @@ impl TrafficControl {
 
     pub(crate) fn flush(&self, _name: &str, _new: Option<&Self>, _facts: &Facts<'_>, _flush: &mut BTreeSet<Flush>) {}
 
-    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, part: &mut Part) {
-        compile::compile(self, name, facts, part);
+    pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
+        compile::compile(self, name, facts, compiled);
     }
 
     /// Whether two of them are for the same packets of a Pod with the same right: by direction, ingress and egress.

@@ -2,16 +2,16 @@
 
 use super::{FlowId, Store, differing};
 use crate::contribution::Contribution;
-use crate::{Ids, Key, Kind, Part};
+use crate::{CompiledObject, Ids, Key, Kind};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vswitch_flow::action::limits::MAX_CLAUSES;
 use vswitch_flow::spec::Update;
 use vswitch_flow::text::{FlowCommand, NoNames, parse_flow};
 
-/// A part with flows of these addresses, in this order; of each the actions.
-fn part(flows: &[(u8, u8)]) -> Part {
-    let mut part = Part::new(&Key::new(Kind::NetworkPolicy, "np:default/p"), &Ids::default());
+/// A compiled object with flows of these addresses, in this order; of each the actions.
+fn part(flows: &[(u8, u8)]) -> CompiledObject {
+    let mut part = CompiledObject::new(&Key::new(Kind::NetworkPolicy, "np:default/p"), &Ids::default());
     for (address, action) in flows {
         let line = format!("table=1,priority=200,ip,nw_src=10.0.0.{address} actions=goto_table:{}", action + 2);
         let parsed = parse_flow(&line, FlowCommand::Add, &NoNames).map(|parsed| parsed.value);
@@ -28,7 +28,7 @@ fn told(flows: &[&Contribution]) -> Vec<FlowId> {
 }
 
 /// Every flow of one part is looked for in the other.
-fn naive(one: &Part, other: &Part) -> Vec<FlowId> {
+fn naive(one: &CompiledObject, other: &CompiledObject) -> Vec<FlowId> {
     let is_there = |flow: &&Contribution| other.flow(&flow.id).is_some_and(|same| *same == flow.flow);
     told(&one.flows().iter().filter(|flow| !is_there(flow)).collect::<Vec<_>>())
 }
@@ -65,7 +65,7 @@ fn a_flow_holds_as_many_clauses_as_the_pipeline_takes_and_who_brings_more_is_nam
         let line = format!("table=1,priority=200,tcp,tp_dst=80 actions={}", clauses.join(","));
         let parsed = parse_flow(&line, FlowCommand::Add, &NoNames).map(|parsed| parsed.value);
         let Ok(Update::AddFlow(flow)) = parsed else { unreachable!("{:?}", parsed.err()) };
-        let mut part = Part::new(&Key::new(Kind::NetworkPolicy, "np:default/p"), &Ids::default());
+        let mut part = CompiledObject::new(&Key::new(Kind::NetworkPolicy, "np:default/p"), &Ids::default());
         part.add(flow, "test");
         Some(Arc::new(part))
     };

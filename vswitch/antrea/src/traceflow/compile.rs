@@ -5,7 +5,7 @@ use crate::node::TrafficMode;
 use crate::object::policy::ISOLATION;
 use crate::store::Store;
 use crate::tables::Pipeline;
-use crate::{Contribution, Facts, Family, Part, Table};
+use crate::{CompiledObject, Contribution, Facts, Family, Table};
 use std::collections::HashMap;
 use std::sync::Arc;
 use vswitch_flow::spec::FlowSpec;
@@ -27,7 +27,7 @@ const METER: u32 = 257;
 struct Work<'a, 'b> {
     traceflow: &'a Traceflow,
     facts: &'a Facts<'a>,
-    part: &'b mut Part,
+    compiled: &'b mut CompiledObject,
 }
 
 /// Flows that drop packets, as what others write has them: the table, the priority of the flow beside it, and it.
@@ -42,9 +42,9 @@ pub(crate) fn drops(store: &Store) -> Drops {
 }
 
 /// Writes them. Wherever others drop packets, those with the mark are told.
-pub(crate) fn compile(traceflow: &Traceflow, facts: &Facts<'_>, drops: &Drops, part: &mut Part) {
-    part.set_hard_timeout(traceflow.seconds.into());
-    let mut work = Work { traceflow, facts, part };
+pub(crate) fn compile(traceflow: &Traceflow, facts: &Facts<'_>, drops: &Drops, compiled: &mut CompiledObject) {
+    compiled.set_hard_timeout(traceflow.seconds.into());
+    let mut work = Work { traceflow, facts, compiled };
     match &traceflow.way {
         Way::Sent(_) => {}
         Way::Passing(passing) => work.passing(passing),
@@ -61,7 +61,7 @@ fn tell() -> String {
 
 impl Work<'_, '_> {
     fn flow(&mut self, purpose: &'static str, line: &str) {
-        self.part.own(self.facts, purpose, line);
+        self.compiled.own(self.facts, purpose, line);
     }
 
     /// The flow that marks: the table decides on, with the mark.
@@ -230,9 +230,9 @@ impl Work<'_, '_> {
     /// A flow beside each that drops.
     fn dropped(&mut self, drops: &Drops) {
         let mut actions: HashMap<Table, Option<Arc<[Action]>>> = HashMap::new();
-        let cookie = self.part.own_cookie();
+        let cookie = self.compiled.own_cookie();
         for (table, priority, flow) in drops {
-            let parse = || Part::actions(self.facts, *table, &self.ending(*table));
+            let parse = || CompiledObject::actions(self.facts, *table, &self.ending(*table));
             let Some(actions) = actions.entry(*table).or_insert_with(parse) else { continue };
             let (mut key, mut mask) = flow.matching.expand();
             key.set_masked(Field::Metadata, self.traceflow.tag.into(), MARK);
@@ -245,7 +245,7 @@ impl Work<'_, '_> {
                 actions: Arc::clone(actions),
                 ..FlowSpec::clone(flow)
             };
-            self.part.add(told, "dropped");
+            self.compiled.add(told, "dropped");
         }
     }
 }

@@ -39,20 +39,20 @@ impl Facts<'_> {
 
 /// Writes flows for the bridge behind the uplink, if there is one.
 pub(crate) struct Writer<'a, 'b> {
-    part: &'b mut crate::Part,
+    compiled: &'b mut crate::CompiledObject,
     node: &'a Node,
     under: &'a Under,
     mac: Mac,
 }
 
 impl<'a, 'b> Writer<'a, 'b> {
-    pub(crate) fn new(facts: &Facts<'a>, part: &'b mut crate::Part) -> Option<Self> {
+    pub(crate) fn new(facts: &Facts<'a>, compiled: &'b mut crate::CompiledObject) -> Option<Self> {
         let (under, mac) = (facts.wire.under.as_ref()?, facts.node.uplink.as_ref()?.mac);
-        Some(Self { part, node: facts.node, under, mac })
+        Some(Self { compiled, node: facts.node, under, mac })
     }
 
     fn flow(&mut self, purpose: &'static str, priority: u16, line: impl Display) {
-        self.part.on_wire(purpose, &format!("table=0, priority={priority},{line}"));
+        self.compiled.on_wire(purpose, &format!("table=0, priority={priority},{line}"));
     }
 
     /// Who came from where, and what has to be tracked before it can be told.
@@ -112,7 +112,7 @@ impl<'a, 'b> Writer<'a, 'b> {
 
     /// An Egress address of this Node: tunnels from other Nodes end there; with `translated`, answers to what the switch translated come to it.
     pub(crate) fn egress(&mut self, address: IpAddr, translated: bool) {
-        self.part.outside.vteps.push(address);
+        self.compiled.outside.vteps.push(address);
         if !translated {
             return;
         }
@@ -146,7 +146,7 @@ impl<'a, 'b> Writer<'a, 'b> {
 
     /// An address that only the switch answers for: the link is told of it.
     pub(crate) fn announced(&mut self, address: IpAddr) {
-        self.part.outside.announced.push(address);
+        self.compiled.outside.announced.push(address);
         self.answers(&address);
     }
 

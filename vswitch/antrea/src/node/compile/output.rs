@@ -170,7 +170,7 @@ fn meters(write: &mut Writer<'_, '_>) {
         let limit = given.map(|(_, limit)| *limit).min_by_key(|limit| limit.rate_pps).unwrap_or_default();
         let PacketLimit { rate_pps, burst_packets } = limit;
         write
-            .part
+            .compiled
             .meter(&format!("meter={id},pktps,burst,stats,bands=type=drop,rate={rate_pps},burst_size={burst_packets}"));
     }
 }

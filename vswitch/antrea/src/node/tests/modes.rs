@@ -143,7 +143,7 @@ fn features_that_are_off_write_nothing() {
         assert!(!tables.contains_key(table), "{table}");
     }
     has_no(&node_state, "0x80/0x80");
-    let part = node_state.store().part(&Key::node()).unwrap();
+    let part = node_state.store().compiled(&Key::node()).unwrap();
     assert!(part.faults().is_empty());
 }
 

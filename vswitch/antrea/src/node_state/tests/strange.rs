@@ -189,7 +189,7 @@ fn node() -> impl Strategy<Value = v1::NodeConfig> {
 /// Nothing in it is a mistake of ours.
 fn sound(node_state: &NodeState) {
     for key in node_state.desired().all().map(|(key, _)| key.clone()).chain([crate::Key::node()]) {
-        let Some(part) = node_state.store().part(&key) else { panic!("{key} wrote nothing at all") };
+        let Some(part) = node_state.store().compiled(&key) else { panic!("{key} wrote nothing at all") };
         assert!(part.faults().is_empty(), "{key}: {:?}", part.faults());
     }
 }

@@ -7,10 +7,10 @@ use crate::object::peer::compile::{into_tunnel, out_of_own_tunnel};
 use crate::node::compile::TO_ENGINE;
 use crate::problem::{Code, Problems};
 use crate::wire::writer::Writer;
-use crate::{Facts, Family, Key, Kind, Mac, Part, Problem};
+use crate::{Facts, Family, Key, Kind, Mac, CompiledObject, Problem};
 
-pub(super) fn compile(egress: &Egress, name: &str, facts: &Facts<'_>, part: &mut Part) {
-    let sources = pods(egress, name, facts, part);
+pub(super) fn compile(egress: &Egress, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
+    let sources = pods(egress, name, facts, compiled);
     if !facts.features().egress || !facts.node.has(Family::of(&egress.address)) {
         return;
     }
@@ -18,31 +18,31 @@ pub(super) fn compile(egress: &Egress, name: &str, facts: &Facts<'_>, part: &mut
         let ip = Family::of(&egress.address).ip();
         for (priority, source) in sources {
             let line = format!("table=EgressMark, priority={priority},{ip},{source} actions=drop");
-            part.own(facts, "its address is another's", &line);
+            compiled.own(facts, "its address is another's", &line);
         }
         return;
     }
     if egress.is_here(facts.node) {
         let Some(mark) = facts.ids.mark(&egress.address) else { return };
-        here(egress, mark, &sources, facts, part);
+        here(egress, mark, &sources, facts, compiled);
     } else {
-        elsewhere(egress, &sources, facts, part);
+        elsewhere(egress, &sources, facts, compiled);
     }
 }
 
 /// Priorities and matches of packets of its Pods that are there, and have no other Egress: by their ports, and by their addresses behind the L7 engine.
-fn pods(egress: &Egress, name: &str, facts: &Facts<'_>, part: &mut Part) -> Vec<(u16, String)> {
+fn pods(egress: &Egress, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) -> Vec<(u16, String)> {
     let family = Family::of(&egress.address);
     let mut sources = Vec::new();
     for (at, pod) in egress.pods.iter().enumerate() {
         let field = format!("pods[{at}]");
         if facts.desired.pod(pod).is_none() {
-            part.degraded.push(Code::Pending, field, format!("Pod {pod} is not there yet"));
+            compiled.degraded.push(Code::Pending, field, format!("Pod {pod} is not there yet"));
             continue;
         }
         if let Some(other) = before(facts, name, pod, family) {
             let problem = Problem::new(Code::Conflict, field, format!("Pod {pod} has {other}"));
-            part.degraded.add(problem.other(other));
+            compiled.degraded.add(problem.other(other));
             continue;
         }
         let Some(there) = facts.pod(pod) else { continue };
@@ -57,7 +57,7 @@ fn pods(egress: &Egress, name: &str, facts: &Facts<'_>, part: &mut Part) -> Vec<
 }
 
 /// Its packets are marked: by ours, and by those of other Nodes' Pods, which come by the tunnel to this address.
-fn here(egress: &Egress, mark: u32, sources: &[(u16, String)], facts: &Facts<'_>, part: &mut Part) {
+fn here(egress: &Egress, mark: u32, sources: &[(u16, String)], facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let family = Family::of(&egress.address);
     let (ip, address) = (family.ip(), egress.address);
     let rate = egress.bandwidth.filter(|_| facts.features().egress_traffic_shaping);
@@ -65,7 +65,7 @@ fn here(egress: &Egress, mark: u32, sources: &[(u16, String)], facts: &Facts<'_>
     let next = if switch.is_some() { "L3DecTTL" } else { "L2ForwardingCalc" };
     let actions = match switch {
         None => Some(to_host(mark)),
-        Some(_) => to_wire(family, mark, facts, part),
+        Some(_) => to_wire(family, mark, facts, compiled),
     };
     let actions = match actions {
         None => "drop".to_owned(),
@@ -73,30 +73,30 @@ fn here(egress: &Egress, mark: u32, sources: &[(u16, String)], facts: &Facts<'_>
     };
     let field = tunnel_destination(&address);
     let line = format!("table=EgressMark, priority=200,ct_state=+trk,{ip},{field}={address} actions={actions}");
-    part.shared(facts, "Pods of other Nodes", &line);
+    compiled.shared(facts, "Pods of other Nodes", &line);
     for (priority, source) in sources {
         let line = format!("table=EgressMark, priority={priority},ct_state=+trk,{ip},{source} actions={actions}");
-        part.own(facts, "a Pod of this Node", &line);
+        compiled.own(facts, "a Pod of this Node", &line);
     }
     if let Some(rate) = rate {
         let line = format!("table=EgressQoS, priority=200,pkt_mark={mark:#x}/0xff actions=meter:{mark},goto_table:{next}");
-        part.shared(facts, "no faster than this", &line);
+        compiled.shared(facts, "no faster than this", &line);
         if facts.node.l7.is_some() {
             // What the engine reads is counted when it comes back.
             let line = format!(
                 "table=EgressQoS, priority=201,ct_mark=0x80/0xc0,reg0=0x3/0xf,pkt_mark={mark:#x}/0xff actions=goto_table:{next}"
             );
-            part.shared(facts, TO_ENGINE, &line);
+            compiled.shared(facts, TO_ENGINE, &line);
         }
-        part.meter(&format!(
+        compiled.meter(&format!(
             "meter={mark},kbps,burst,stats,bands=type=drop,rate={},burst_size={}",
             rate.rate_kbps, rate.burst_kb
         ));
     }
     if switch.is_some() {
-        translate(egress, mark, facts, part);
+        translate(egress, mark, facts, compiled);
     }
-    if let Some(mut wire) = Writer::new(facts, part) {
+    if let Some(mut wire) = Writer::new(facts, compiled) {
         wire.egress(address, switch.is_some());
     }
 }
@@ -109,24 +109,24 @@ fn to_host(mark: u32) -> String {
 }
 
 /// None: there is no way yet.
-fn to_wire(family: Family, mark: u32, facts: &Facts<'_>, part: &mut Part) -> Option<String> {
+fn to_wire(family: Family, mark: u32, facts: &Facts<'_>, compiled: &mut CompiledObject) -> Option<String> {
     match facts.way_out(family) {
         Ok((own, hop)) => Some(format!(
             "set_field:{mark:#x}/0xff->pkt_mark,set_field:0x40/0xf0->reg0,set_field:{own}->eth_src,set_field:{hop}->eth_dst"
         )),
         Err(reason) => {
-            part.degraded.push(Code::Pending, "address", reason);
+            compiled.degraded.push(Code::Pending, "address", reason);
             None
         }
     }
 }
 
 /// Sources become the address, in a zone of its own, and answers go back.
-fn translate(egress: &Egress, mark: u32, facts: &Facts<'_>, part: &mut Part) {
+fn translate(egress: &Egress, mark: u32, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let family = Family::of(&egress.address);
     let (ip, destination, address) = (family.ip(), family.destination(), egress.address);
     let (main, zone) = (facts.node.zone(family), facts.node.egress_zone(family));
-    let mut shared = |purpose, line: String| part.shared(facts, purpose, &line);
+    let mut shared = |purpose, line: String| compiled.shared(facts, purpose, &line);
     shared(
         "answers to the address",
         format!("table=UnSNAT, priority=200,{ip},{destination}={address} actions=ct(table=ConntrackZone,zone={zone},nat)"),
@@ -160,7 +160,7 @@ fn translate(egress: &Egress, mark: u32, facts: &Facts<'_>, part: &mut Part) {
 }
 
 /// The address is on another Node, or on none.
-fn elsewhere(egress: &Egress, sources: &[(u16, String)], facts: &Facts<'_>, part: &mut Part) {
+fn elsewhere(egress: &Egress, sources: &[(u16, String)], facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let ip = Family::of(&egress.address).ip();
     let peer = facts.peer(&egress.node);
     let peer = peer.as_ref().filter(|_| facts.node.tunnel.is_some());
@@ -170,7 +170,7 @@ fn elsewhere(egress: &Egress, sources: &[(u16, String)], facts: &Facts<'_>, part
             let key = Key::new(Kind::PeerNode, &egress.node);
             problem = Problem::new(Code::Pending, "node", format!("{key} is not there")).other(key);
         }
-        part.degraded.add(problem);
+        compiled.degraded.add(problem);
     }
     let actions = match peer {
         Some(_) => {
@@ -180,11 +180,11 @@ fn elsewhere(egress: &Egress, sources: &[(u16, String)], facts: &Facts<'_>, part
     };
     for (priority, source) in sources {
         let line = format!("table=EgressMark, priority={priority},{ip},{source} actions={actions}");
-        part.own(facts, "a Pod of this Node", &line);
+        compiled.own(facts, "a Pod of this Node", &line);
     }
     let tunnel = peer.and_then(|peer| peer.tunnel_port.as_ref());
     if let Some(line) = tunnel.and_then(|port| out_of_own_tunnel(facts, port, &egress.address)) {
         // Two Egresses may have the address, or it may be the peer's own.
-        part.shared(facts, "to the peer's tunnel", &line);
+        compiled.shared(facts, "to the peer's tunnel", &line);
     }
 }

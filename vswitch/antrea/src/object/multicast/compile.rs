@@ -4,18 +4,18 @@ use super::{Ends, GATEWAY, Target, Way, to_node, to_pod};
 use crate::address::tunnel_destination;
 use crate::membership::{RECEIVERS_MAX, Receivers};
 use crate::problem::Code;
-use crate::{Facts, Part};
+use crate::{Facts, CompiledObject};
 use std::fmt::Write as _;
 
 const OUT: &str = "set_field:0x200000/0x600000->reg0";
 
-pub(super) fn compile(target: Target, receivers: &Receivers, facts: &Facts<'_>, part: &mut Part) {
+pub(super) fn compile(target: Target, receivers: &Receivers, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let key = target.group();
     let Some(id) = facts.ids.group(&key) else { return };
     let total = receivers.pods.len() + receivers.nodes.len();
     if total > RECEIVERS_MAX {
         let reason = format!("{total} Pods and Nodes: the first {RECEIVERS_MAX} get its packets");
-        part.degraded.push(Code::Limit, "", reason);
+        compiled.degraded.push(Code::Limit, "", reason);
     }
     let matching = match target {
         Target::Everybody => "priority=200,ip,nw_dst=224.0.0.0/24".to_owned(),
@@ -47,8 +47,8 @@ pub(super) fn compile(target: Target, receivers: &Receivers, facts: &Facts<'_>, 
             bucket(&way, &format!("{port},set_field:{end}->{field},resubmit(,MulticastOutput)"));
         }
     }
-    part.group(facts, &line);
-    part.own(facts, "to those who joined", &format!("table=MulticastRouting, {matching} actions=group:{id}"));
+    compiled.group(facts, &line);
+    compiled.own(facts, "to those who joined", &format!("table=MulticastRouting, {matching} actions=group:{id}"));
 }
 
 /// Loads the port of the tunnel to a Node. None: there is no tunnel to it.

@@ -6,25 +6,25 @@ use crate::node::TrafficMode;
 use crate::anti_spoof::{IMPOSTORS, not_from_uplink};
 use crate::node::compile::{FROM_UPLINK, advertisement, no_egress};
 use crate::tunnel_flows::{from_tunnel, groups_from_tunnel};
-use crate::{Cidr, Facts, Family, Mac, Part};
+use crate::{Cidr, Facts, Family, Mac, CompiledObject};
 use std::net::{IpAddr, Ipv4Addr};
 
-pub(super) fn compile(peer: &PeerNode, facts: &Facts<'_>, part: &mut Part) {
+pub(super) fn compile(peer: &PeerNode, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let node = facts.node;
     for address in peer.transport.iter().filter(|address| node.has(Family::of(address))) {
-        part.shared(facts, "no Egress applies", &no_egress(&Cidr::host(*address)));
+        compiled.shared(facts, "no Egress applies", &no_egress(&Cidr::host(*address)));
     }
     // In policy only everything is answered.
     let answered = |gateway: &&IpAddr| node.has(Family::of(gateway)) && node.mode != TrafficMode::PolicyOnly;
     for gateway in peer.gateways.iter().filter(answered) {
-        part.own(facts, "answers for the peer's gateway", &answer(facts, gateway));
+        compiled.own(facts, "answers for the peer's gateway", &answer(facts, gateway));
     }
     for cidr in peer.pod_cidrs.iter().filter(|cidr| node.has(cidr.family())) {
-        route(peer, cidr, facts, part);
-        reenter(peer, cidr, facts, part);
-        wire(peer, cidr, facts, part);
+        route(peer, cidr, facts, compiled);
+        reenter(peer, cidr, facts, compiled);
+        wire(peer, cidr, facts, compiled);
     }
-    own_tunnel(peer, facts, part);
+    own_tunnel(peer, facts, compiled);
 }
 
 /// ARP or neighbour discovery.
@@ -44,7 +44,7 @@ pub(crate) fn into_tunnel(facts: &Facts<'_>, end: &IpAddr) -> String {
     format!("set_field:{gateway}->eth_src,set_field:{virtual_mac}->eth_dst,set_field:{end}->{field},set_field:0x10/0xf0->reg0")
 }
 
-fn route(peer: &PeerNode, cidr: &Cidr, facts: &Facts<'_>, part: &mut Part) {
+fn route(peer: &PeerNode, cidr: &Cidr, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let (node, family) = (facts.node, cidr.family());
     let (ip, destination, gateway) = (family.ip(), family.destination(), node.gateway.mac);
     let tunnel = peer.tunnel_end(family).map(|end| format!("{},goto_table:L3DecTTL", into_tunnel(facts, &end)));
@@ -56,21 +56,21 @@ fn route(peer: &PeerNode, cidr: &Cidr, facts: &Facts<'_>, part: &mut Part) {
     };
     if let Some(actions) = &actions {
         let line = format!("table=L3Forwarding, priority=200,{ip},{destination}={cidr} actions={actions}");
-        part.own(facts, "route to the peer's Pods", &line);
+        compiled.own(facts, "route to the peer's Pods", &line);
     }
     let Some(tunnel) = tunnel.filter(|_| node.tunnel.is_some()) else { return };
     if node.mode == TrafficMode::Hybrid && node.features.egress && peer.path(node) != Path::Tunnel {
         let line = format!(
             "table=L3Forwarding, priority=201,ct_state=+rpl+trk,ct_mark=0x1/0xf,{ip},reg0=0x2/0xf,{destination}={cidr} actions={tunnel}"
         );
-        part.own(facts, "answers to Pods whose Egress is here", &line);
+        compiled.own(facts, "answers to Pods whose Egress is here", &line);
     }
     if let (true, Path::Tunnel, IpAddr::V4(address)) = (node.features.dsr, peer.path(node), cidr.address()) {
         let (value, mask) = (u32::from(address), u32::from(netmask(cidr)));
         let line = format!(
             "table=L3Forwarding, priority=200,ip,reg3={value:#x}/{mask:#x},reg4=0x2000000/0x2000000 actions={tunnel}"
         );
-        part.own(facts, "direct server return by the peer's Pods", &line);
+        compiled.own(facts, "direct server return by the peer's Pods", &line);
     }
 }
 
@@ -84,38 +84,38 @@ fn to_wire(from: Mac, to: Mac) -> String {
 }
 
 /// Answers from behind the tunnel come back by the host.
-fn reenter(peer: &PeerNode, cidr: &Cidr, facts: &Facts<'_>, part: &mut Part) {
+fn reenter(peer: &PeerNode, cidr: &Cidr, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let node = facts.node;
     if node.mode == TrafficMode::Hybrid && node.reenters() && peer.path(node) == Path::Tunnel {
         let port = facts.in_port(&node.gateway.port);
-        part.own(facts, "from the host to the peer's Pods", &node.entering(&port, cidr));
+        compiled.own(facts, "from the host to the peer's Pods", &node.entering(&port, cidr));
     }
 }
 
 /// Nobody on the wire has these addresses, unless the peer is there itself.
-fn wire(peer: &PeerNode, cidr: &Cidr, facts: &Facts<'_>, part: &mut Part) {
+fn wire(peer: &PeerNode, cidr: &Cidr, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let Some(uplink) = &facts.node.uplink else { return };
     let path = peer.path(facts.node);
     for line in not_from_uplink(facts, uplink, cidr, facts.node.pods_are_routed() || path != Path::Tunnel) {
-        part.own(facts, IMPOSTORS, &line);
+        compiled.own(facts, IMPOSTORS, &line);
     }
     if let (Path::Uplink, Some(mac)) = (path, peer.mac) {
         let (ip, source, port) = (cidr.family().ip(), cidr.family().source(), facts.in_port(&uplink.port));
         let line = format!("table=Classifier, priority=221,{ip},{port},dl_src={mac},dl_dst={},{source}={cidr} actions={FROM_UPLINK}", uplink.mac);
-        part.own(facts, "the peer's Pods on the wire", &line);
+        compiled.own(facts, "the peer's Pods on the wire", &line);
     }
 }
 
 /// A tunnel port in place of the Node's.
-fn own_tunnel(peer: &PeerNode, facts: &Facts<'_>, part: &mut Part) {
+fn own_tunnel(peer: &PeerNode, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let Some(port) = &peer.tunnel_port else { return };
-    part.own(facts, "from the peer's tunnel", &from_tunnel(facts, port));
+    compiled.own(facts, "from the peer's tunnel", &from_tunnel(facts, port));
     for line in groups_from_tunnel(facts, port) {
-        part.shared(facts, "for groups, from the peer's tunnel", &line);
+        compiled.shared(facts, "for groups, from the peer's tunnel", &line);
     }
     for end in &peer.transport {
         if let Some(line) = out_of_own_tunnel(facts, port, end) {
-            part.shared(facts, "to the peer's tunnel", &line);
+            compiled.shared(facts, "to the peer's tunnel", &line);
         }
     }
 }

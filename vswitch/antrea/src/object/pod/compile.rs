@@ -4,27 +4,27 @@ use super::Pod;
 use super::wire::Place;
 use crate::node::TrafficMode;
 use crate::anti_spoof::{IMPOSTORS, not_from_uplink};
-use crate::{Cidr, Facts, Family, Mac, Part};
+use crate::{Cidr, Facts, Family, Mac, CompiledObject};
 use std::net::{IpAddr, Ipv6Addr};
 
-pub(super) fn compile(pod: &Pod, facts: &Facts<'_>, part: &mut Part) {
+pub(super) fn compile(pod: &Pod, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let Some(number) = facts.ports.number(&pod.port) else { return };
     let (mac, port) = (pod.mac, format!("in_port={number}"));
     let on_wire = Place::of(pod, number, facts);
-    let mut own = |purpose, line: String| part.own(facts, purpose, &line);
+    let mut own = |purpose, line: String| compiled.own(facts, purpose, &line);
     // A Pod has no VLANs of its own; what it tags would leave by the uplink as it is.
     own("tagged by the Pod", format!("table=Classifier, priority=195,{port},vlan_tci=0x1000/0x1000 actions=drop"));
     own("tagged by the Pod", format!("table=ARPSpoofGuard, priority=205,arp,{port},vlan_tci=0x1000/0x1000 actions=drop"));
     for address in &pod.addresses {
-        identity(pod, &port, address, on_wire.as_ref(), facts, part);
+        identity(pod, &port, address, on_wire.as_ref(), facts, compiled);
     }
     if pod.addresses.iter().any(|address| Family::of(address) == Family::V6) {
-        neighbour(pod, &port, facts, part);
+        neighbour(pod, &port, facts, compiled);
     }
     if let Some(place) = on_wire {
-        return super::wire::compile(&place, part);
+        return super::wire::compile(&place, compiled);
     }
-    let mut own = |purpose, line: String| part.own(facts, purpose, &line);
+    let mut own = |purpose, line: String| compiled.own(facts, purpose, &line);
     own(
         "from the Pod",
         format!(
@@ -43,12 +43,12 @@ pub(super) fn compile(pod: &Pod, facts: &Facts<'_>, part: &mut Part) {
         format!("table=MulticastIngressPodMetric, priority=200,ip,reg1={number:#x} actions={receives}"),
     );
     for address in &pod.addresses {
-        route(pod, address, facts, part);
+        route(pod, address, facts, compiled);
     }
 }
 
 /// The port says that it has this address, and may.
-fn identity(pod: &Pod, port: &str, address: &IpAddr, on_wire: Option<&Place<'_>>, facts: &Facts<'_>, part: &mut Part) {
+fn identity(pod: &Pod, port: &str, address: &IpAddr, on_wire: Option<&Place<'_>>, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let family = Family::of(address);
     let (ip, source, mac) = (family.ip(), family.source(), pod.mac);
     let next = match family {
@@ -56,22 +56,22 @@ fn identity(pod: &Pod, port: &str, address: &IpAddr, on_wire: Option<&Place<'_>>
         Family::V6 => "IPv6",
     };
     let line = format!("table=SpoofGuard, priority=200,{ip},{port},dl_src={mac},{source}={address} actions=goto_table:{next}");
-    part.own(facts, "the Pod's own packets", &line);
+    compiled.own(facts, "the Pod's own packets", &line);
     if family == Family::V4 {
         let zone = on_wire.map(|place| place.load_zone(Family::V4)).unwrap_or_default();
         let line = format!(
             "table=ARPSpoofGuard, priority=200,arp,{port},arp_spa={address},arp_sha={mac} actions={zone}goto_table:ARPResponder"
         );
-        part.own(facts, "the Pod's own ARP", &line);
+        compiled.own(facts, "the Pod's own ARP", &line);
         let line = format!("table=MulticastEgressPodMetric, priority=200,ip,nw_src={address} actions=goto_table:MulticastRouting");
-        part.own(facts, "the Pod's packets to groups", &line);
+        compiled.own(facts, "the Pod's packets to groups", &line);
     }
 }
 
 /// Neighbour discovery: it asks as itself, or as nobody (whether an address is free), and answers for its own addresses alone.
-fn neighbour(pod: &Pod, port: &str, facts: &Facts<'_>, part: &mut Part) {
+fn neighbour(pod: &Pod, port: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let mac = pod.mac;
-    let mut own = |purpose, line: String| part.own(facts, purpose, &line);
+    let mut own = |purpose, line: String| compiled.own(facts, purpose, &line);
     own(
         "the Pod's own packets",
         format!("table=SpoofGuard, priority=200,ipv6,{port},dl_src={mac},ipv6_src=fe80::/10 actions=goto_table:IPv6"),
@@ -99,42 +99,42 @@ fn link_local(mac: Mac) -> IpAddr {
     IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, word(a ^ 2, b), word(c, 0xff), word(0xfe, d), word(e, f)))
 }
 
-fn route(pod: &Pod, address: &IpAddr, facts: &Facts<'_>, part: &mut Part) {
+fn route(pod: &Pod, address: &IpAddr, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let (node, family) = (facts.node, Family::of(address));
     let (ip, destination, mac, gateway) = (family.ip(), family.destination(), pod.mac, node.gateway.mac);
     let line = format!(
         "table=L3Forwarding, priority=200,{ip},reg0=0x200/0x200,{destination}={address} \
          actions=set_field:{gateway}->eth_src,set_field:{mac}->eth_dst,goto_table:L3DecTTL"
     );
-    part.own(facts, "route to the Pod", &line);
+    compiled.own(facts, "route to the Pod", &line);
     if node.mode == TrafficMode::PolicyOnly {
         // Nobody's CIDR says that it is here; Pods ask for everybody's MAC, and get the virtual one: nothing can be bridged by it.
         let line =
             format!("table=L3Forwarding, priority=195,{ip},{destination}={address} actions=set_field:{mac}->eth_dst,goto_table:L3DecTTL");
-        part.own(facts, "route to the Pod", &line);
+        compiled.own(facts, "route to the Pod", &line);
     } else if !node.pod_cidrs.iter().any(|cidr| cidr.contains(address)) {
         // No CIDR says that it is here: without this, packets for it would count as sent to the gateway.
         let line =
             format!("table=L3Forwarding, priority=200,{ip},reg0=0/0x200,{destination}={address} actions=goto_table:L2ForwardingCalc");
-        part.own(facts, "bridged to the Pod", &line);
+        compiled.own(facts, "bridged to the Pod", &line);
     }
     if node.reenters() {
         let port = facts.in_port(&node.gateway.port);
-        part.own(facts, "from the host to the Pod", &node.entering(&port, &Cidr::host(*address)));
+        compiled.own(facts, "from the host to the Pod", &node.entering(&port, &Cidr::host(*address)));
         for again in node.entering_again(&port, address) {
-            part.own(facts, "from the Pod, by the host", &again);
+            compiled.own(facts, "from the Pod, by the host", &again);
         }
         if node.mode != TrafficMode::PolicyOnly {
             // What the host translated comes by the way of Services, with the MAC of nobody.
             let line = format!(
                 "table=L3Forwarding, priority=201,{ip},reg0=0x2/0xf,{destination}={address} actions=set_field:{mac}->eth_dst,goto_table:L3DecTTL"
             );
-            part.own(facts, "from the host to the Pod", &line);
+            compiled.own(facts, "from the host to the Pod", &line);
         }
     }
     if let Some(uplink) = node.uplink.as_ref().filter(|_| !node.pod_cidrs.iter().any(|cidr| cidr.contains(address))) {
         for line in not_from_uplink(facts, uplink, &Cidr::host(*address), node.pods_are_routed()) {
-            part.own(facts, IMPOSTORS, &line);
+            compiled.own(facts, IMPOSTORS, &line);
         }
     }
 }

@@ -9,7 +9,7 @@ mod tests;
 use super::Pod;
 use crate::anti_spoof::{IMPOSTORS, impostors};
 use crate::wire::writer::Writer;
-use crate::{Cidr, Facts, Family, Mac, Part, Zones};
+use crate::{Cidr, Facts, Family, Mac, CompiledObject, Zones};
 use std::net::IpAddr;
 
 /// Group bit of a MAC address.
@@ -67,7 +67,7 @@ impl<'a> Place<'a> {
 
     /// Actions that bring a packet to all Pods of the VLAN, and onto the wire. They are the same whoever is there.
     fn to_all(&self) -> String {
-        let parts = (0..PARTS).map(|part| format!("set_field:{part:#x}->reg1,resubmit(,Output),"));
+        let parts = (0..PARTS).map(|compiled| format!("set_field:{compiled:#x}->reg1,resubmit(,Output),"));
         format!("{},{}{}", TO_PART.1, parts.collect::<String>(), self.out())
     }
 
@@ -87,25 +87,25 @@ pub(crate) fn tag(vlan: u16) -> String {
     if vlan == 0 { "vlan_tci=0/0xfff".to_owned() } else { format!("dl_vlan={vlan}") }
 }
 
-pub(super) fn compile(place: &Place<'_>, part: &mut Part) {
+pub(super) fn compile(place: &Place<'_>, compiled: &mut CompiledObject) {
     let Place { pod, vlan, port, uplink, facts } = *place;
     for family in facts.node.families.iter().copied() {
-        entry(place, family, part);
+        entry(place, family, compiled);
     }
     if facts.node.has(Family::V4) {
-        resolution(place, part);
+        resolution(place, compiled);
     }
     if facts.node.has(Family::V6) {
-        neighbours(place, part);
+        neighbours(place, compiled);
     }
     for address in pod.addresses.iter().filter(|address| facts.node.has(Family::of(address))) {
-        routes(place, address, part);
+        routes(place, address, compiled);
     }
     let to_port = format!("set_field:{port:#x}->reg1,set_field:0x200000/0x600000->reg0,goto_table:TrafficControl");
     let (mac, inside) = (pod.mac, place.inside());
     let line = format!("table=Output, priority=216,{inside},{},reg1={:#x} actions=output:{port}", TO_PART.0, port % PARTS);
-    part.shared(facts, "for all in the VLAN", &line);
-    let mut own = |purpose, line: String| part.own(facts, purpose, &line);
+    compiled.shared(facts, "for all in the VLAN", &line);
+    let mut own = |purpose, line: String| compiled.own(facts, purpose, &line);
     own("to the Pod's port", format!("table=L2ForwardingCalc, priority=206,dl_dst={mac},{inside} actions={to_port}"));
     if vlan != 0 {
         let push = place.push();
@@ -115,18 +115,18 @@ pub(super) fn compile(place: &Place<'_>, part: &mut Part) {
         );
     }
     if facts.features().traffic_control || facts.features().l7_network_policy {
-        led_away(place, part);
+        led_away(place, compiled);
     }
-    if let Some(mut wire) = Writer::new(facts, part) {
+    if let Some(mut wire) = Writer::new(facts, compiled) {
         wire.pod(mac, vlan);
     }
 }
 
 /// From the Pod, and from the wire to it.
-fn entry(place: &Place<'_>, family: Family, part: &mut Part) {
+fn entry(place: &Place<'_>, family: Family, compiled: &mut CompiledObject) {
     let Place { pod, port, facts, .. } = *place;
     let (ip, mac, zone, (from_wire, _)) = (family.ip(), pod.mac, place.load_zone(family), place.arriving());
-    let mut own = |purpose, line: String| part.own(facts, purpose, &line);
+    let mut own = |purpose, line: String| compiled.own(facts, purpose, &line);
     own(
         "from the Pod",
         format!(
@@ -141,22 +141,22 @@ fn entry(place: &Place<'_>, family: Family, part: &mut Part) {
 }
 
 /// ARP.
-fn resolution(place: &Place<'_>, part: &mut Part) {
+fn resolution(place: &Place<'_>, compiled: &mut CompiledObject) {
     let Place { pod, port, facts, .. } = *place;
     let (inside, out, zone, (from_wire, pop)) =
         (place.inside(), place.out(), place.load_zone(Family::V4), place.arriving());
     let line = format!("table=ARPSpoofGuard, priority=210,arp,{from_wire} actions={pop}{zone}goto_table:ARPResponder");
-    part.shared(facts, "ARP from the wire", &line);
+    compiled.shared(facts, "ARP from the wire", &line);
     let line = format!("table=ARPResponder, priority=213,arp,{inside},dl_dst={} actions=output:{port}", pod.mac);
-    part.own(facts, "ARP for the Pod", &line);
+    compiled.own(facts, "ARP for the Pod", &line);
     let line = format!("table=ARPResponder, priority=212,arp,{inside},{GROUPS} actions={}", place.to_all());
-    part.shared(facts, "ARP for all in the VLAN", &line);
+    compiled.shared(facts, "ARP for all in the VLAN", &line);
     let line = format!("table=ARPResponder, priority=211,arp,{inside} actions={out}");
-    part.shared(facts, "ARP for the wire", &line);
+    compiled.shared(facts, "ARP for the wire", &line);
 }
 
 /// Neighbour discovery, and what routers and their neighbours tell each other.
-fn neighbours(place: &Place<'_>, part: &mut Part) {
+fn neighbours(place: &Place<'_>, compiled: &mut CompiledObject) {
     let Place { pod, port, facts, .. } = *place;
     let (mac, inside, out, zone, (from_wire, pop)) =
         (pod.mac, place.inside(), place.out(), place.load_zone(Family::V6), place.arriving());
@@ -165,28 +165,28 @@ fn neighbours(place: &Place<'_>, part: &mut Part) {
         let line = format!(
             "table=Classifier, priority=227,icmp6,{from_wire},icmp_type={kind}{code} actions={pop}set_field:0x4/0xf->reg0,{zone}goto_table:IPv6"
         );
-        part.shared(facts, "neighbours on the wire", &line);
+        compiled.shared(facts, "neighbours on the wire", &line);
         let who = if code.is_empty() { ",reg0=0x4/0xf" } else { code };
         let matching = format!("icmp6,icmp_type={kind}{who},{inside}");
         let line = format!("table=IPv6, priority=215,{matching},dl_dst={mac} actions=output:{port}");
-        part.own(facts, "neighbours of the Pod", &line);
+        compiled.own(facts, "neighbours of the Pod", &line);
         let line = format!("table=IPv6, priority=214,{matching},{GROUPS} actions={}", place.to_all());
-        part.shared(facts, "neighbours of all in the VLAN", &line);
+        compiled.shared(facts, "neighbours of all in the VLAN", &line);
         let line = format!("table=IPv6, priority=213,{matching} actions={out}");
-        part.shared(facts, "neighbours on the wire", &line);
+        compiled.shared(facts, "neighbours on the wire", &line);
     }
     for kind in TO_ROUTERS {
         let line = format!("table=IPv6, priority=213,icmp6,icmp_type={kind},reg0=0x3/0xf,{inside},ipv6_dst=ff00::/8 actions={out}");
-        part.shared(facts, "to routers", &line);
+        compiled.shared(facts, "to routers", &line);
     }
 }
 
-fn routes(place: &Place<'_>, address: &IpAddr, part: &mut Part) {
+fn routes(place: &Place<'_>, address: &IpAddr, compiled: &mut CompiledObject) {
     let Place { pod, facts, .. } = *place;
     let family = Family::of(address);
     let (ip, destination, mac) = (family.ip(), family.destination(), pod.mac);
     let zone = format!("reg8={:#x}", place.zone(family));
-    let mut own = |purpose, line: String| part.own(facts, purpose, &line);
+    let mut own = |purpose, line: String| compiled.own(facts, purpose, &line);
     own(
         "bridged to the Pod",
         format!("table=L3Forwarding, priority=218,{ip},{zone},dl_dst={mac},{destination}={address} actions=goto_table:L2ForwardingCalc"),
@@ -203,11 +203,11 @@ fn routes(place: &Place<'_>, address: &IpAddr, part: &mut Part) {
 }
 
 /// What a `TrafficControl` (source 6) or the engine (7) led away comes back without its zone; with its tag, if it is for the wire.
-fn led_away(place: &Place<'_>, part: &mut Part) {
+fn led_away(place: &Place<'_>, compiled: &mut CompiledObject) {
     let Place { pod, port, uplink, facts, .. } = *place;
     let mac: Mac = pod.mac;
     let out = |port: u32| format!("set_field:{port:#x}->reg1,set_field:0x200000/0x600000->reg0,goto_table:TrafficControl");
-    let mut own = |purpose, line: String| part.own(facts, purpose, &line);
+    let mut own = |purpose, line: String| compiled.own(facts, purpose, &line);
     for family in facts.node.families.iter().copied() {
         let ip = family.ip();
         let to = |port: u32| format!("set_field:0x40/0xf0->reg0,{}", out(port));

@@ -3,7 +3,7 @@
 use super::matching::Head;
 use crate::contribution::clause_order;
 use crate::FlowId;
-use crate::{Facts, Part, Table};
+use crate::{Facts, CompiledObject, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vswitch_flow::spec::{FlowFlags, FlowSpec};
@@ -18,7 +18,7 @@ pub(super) type Dimension = Vec<Arc<SparseMatch>>;
 /// Flows of clauses.
 #[derive(Default)]
 pub(super) struct Clauses {
-    /// Flows that have more than one clause, by their place in the part: merged at the end, so that a port of a thousand rules is sorted once.
+    /// Flows that have more than one clause, by their place in the compiled object: merged at the end, so that a port of a thousand rules is sorted once.
     merged: BTreeMap<usize, Vec<Action>>,
 }
 
@@ -27,7 +27,7 @@ impl Clauses {
     pub(super) fn add(
         &mut self,
         facts: &Facts<'_>,
-        part: &mut Part,
+        compiled: &mut CompiledObject,
         (table, priority): (Table, u16),
         conjunction: u32,
         dimensions: Vec<Dimension>,
@@ -35,9 +35,9 @@ impl Clauses {
         if !table.exists(facts.features()) {
             return;
         }
-        let cookie = part.shared_cookie();
+        let cookie = compiled.shared_cookie();
         let clauses = u8::try_from(dimensions.len()).unwrap_or(u8::MAX);
-        part.reserve(dimensions.iter().map(Vec::len).sum());
+        compiled.reserve(dimensions.iter().map(Vec::len).sum());
         for (dimension, clause) in dimensions.into_iter().zip(0..) {
             let action = Action::Conjunction { id: conjunction, clause, clauses };
             let actions: Arc<[Action]> = [action.clone()].into();
@@ -56,21 +56,21 @@ impl Clauses {
             };
             for matching in dimension {
                 let id = FlowId { table: table.number(), priority, matching };
-                if let Err(at) = part.add_new(id, "clause", flow) {
+                if let Err(at) = compiled.add_new(id, "clause", flow) {
                     self.merged.entry(at).or_default().push(action.clone());
                 }
             }
         }
     }
 
-    pub(super) fn finish(self, part: &mut Part) {
+    pub(super) fn finish(self, compiled: &mut CompiledObject) {
         for (at, mut actions) in self.merged {
-            let first = part.flows().get(at).map(|there| Arc::clone(&there.flow.actions));
+            let first = compiled.flows().get(at).map(|there| Arc::clone(&there.flow.actions));
             actions.extend(first.iter().flat_map(|first| first.iter().cloned()));
             // As the store merges those of several policies.
             actions.sort_by_key(clause_order);
             actions.dedup();
-            part.set_actions(at, actions.into());
+            compiled.set_actions(at, actions.into());
         }
     }
 }

@@ -7,7 +7,7 @@ use super::unfit::missing;
 use super::{Action, Direction, NetworkPolicy, Order, Peer, Rule, held};
 use crate::problem::Code;
 use crate::tell::Disposition;
-use crate::{Cidr, Facts, Family, Part, RuleKey, Table};
+use crate::{Cidr, Facts, Family, CompiledObject, RuleKey, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const REENTRANCE: u16 = 64995;
 struct Work<'a> {
     policy: &'a NetworkPolicy,
     facts: &'a Facts<'a>,
-    part: &'a mut Part,
+    compiled: &'a mut CompiledObject,
     clauses: Clauses,
     /// Tables behind which packets fork.
     forks: BTreeSet<Table>,
@@ -51,12 +51,12 @@ struct Place {
     action: u16,
 }
 
-pub(super) fn compile(policy: &NetworkPolicy, name: &str, facts: &Facts<'_>, part: &mut Part) {
+pub(super) fn compile(policy: &NetworkPolicy, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let name: Arc<str> = name.into();
     let mut work = Work {
         policy,
         facts,
-        part,
+        compiled,
         clauses: Clauses::default(),
         forks: BTreeSet::new(),
         asking: BTreeSet::new(),
@@ -71,8 +71,8 @@ pub(super) fn compile(policy: &NetworkPolicy, name: &str, facts: &Facts<'_>, par
             work.rule(rule.at, rule, &place, facts.ids.vlan(&key));
         }
     }
-    held::tell_missing(policy, facts, work.part);
-    held::compile(policy, facts, work.part);
+    held::tell_missing(policy, facts, work.compiled);
+    held::compile(policy, facts, work.compiled);
     let mut ends = Ends::default();
     for group in &policy.applied_to {
         let applied = work.applied(group);
@@ -81,13 +81,13 @@ pub(super) fn compile(policy: &NetworkPolicy, name: &str, facts: &Facts<'_>, par
         ends.egress.extend(addresses.map(|(family, address)| format!("{},{}={address}", family.ip(), family.source())));
     }
     for line in deny::isolation(policy, facts, &ends) {
-        work.part.shared(facts, deny::ISOLATION, &line);
+        work.compiled.shared(facts, deny::ISOLATION, &line);
     }
     work.names();
-    let Work { clauses, forks, part, .. } = work;
-    clauses.finish(part);
+    let Work { clauses, forks, compiled, .. } = work;
+    clauses.finish(compiled);
     for line in forks.into_iter().filter_map(|table| deny::group(facts, table)) {
-        part.group(facts, &line);
+        compiled.group(facts, &line);
     }
 }
 
@@ -115,7 +115,7 @@ impl<'a> Work<'a> {
         // IGMP is decided by who reads it, and only counted here.
         if !rule.is_igmp() {
             let at = (place.table, place.clause);
-            self.clauses.add(self.facts, self.part, at, place.number, dimensions);
+            self.clauses.add(self.facts, self.compiled, at, place.number, dimensions);
         }
         match held::action(rule, self.facts) {
             _ if rule.is_multicast() => self.multicast(rule, place),
@@ -161,11 +161,11 @@ impl<'a> Work<'a> {
         let ports = self.ports(rule);
         if own.is_empty() {
             let reason = "none of those that it is applied to is there: the rule matches nothing";
-            self.part.degraded.push(Code::Empty, format!("rules[{at}].applied_to"), reason);
+            self.compiled.degraded.push(Code::Empty, format!("rules[{at}].applied_to"), reason);
         }
         if peer.as_ref().is_some_and(Vec::is_empty) && !by_name {
             let reason = "its groups are empty: the rule matches nothing";
-            self.part.degraded.push(Code::Empty, format!("rules[{at}].peer"), reason);
+            self.compiled.degraded.push(Code::Empty, format!("rules[{at}].peer"), reason);
         }
         if peer.is_none() && ports.is_none() {
             // A conjunction has two clauses at least.
@@ -225,7 +225,7 @@ impl<'a> Work<'a> {
 
     /// Members of an applied-to group.
     fn applied(&mut self, group: &'a str) -> &Applied {
-        let (facts, part) = (self.facts, &mut *self.part);
+        let (facts, compiled) = (self.facts, &mut *self.compiled);
         self.applied.entry(group).or_insert_with(|| {
             let mut applied = Applied::default();
             let Some(group) = facts.desired.applied_to_group(group) else { return applied };
@@ -233,7 +233,7 @@ impl<'a> Work<'a> {
                 let Some(pod) = facts.pod(name) else {
                     if facts.desired.pod(name).is_some() {
                         let reason = format!("Pod {name} has no effect at present");
-                        part.degraded.push(Code::Pending, "applied_to", reason);
+                        compiled.degraded.push(Code::Pending, "applied_to", reason);
                     }
                     continue;
                 };
@@ -289,7 +289,7 @@ impl<'a> Work<'a> {
             let line = format!("table={name}, priority={REENTRANCE},conj_id={number},reg4=0x20000000/0x20000000 actions=drop");
             self.own("rule", &line);
             let reason = "the engine cannot read connections to Services that the host translates: they are dropped";
-            return self.part.degraded.push(Code::Feature, format!("rules[{at}].l7_protocols"), reason);
+            return self.compiled.degraded.push(Code::Feature, format!("rules[{at}].l7_protocols"), reason);
         }
         self.own("rule", &format!(
             "table={name}, priority={REENTRANCE},conj_id={number},reg4=0x20000000/0x20000000 actions=set_field:{number:#x}->reg5,goto_table:{to}"
@@ -301,7 +301,7 @@ impl<'a> Work<'a> {
         ));
         if rule.logging {
             let reason = "allowed packets for Services, which the host translates, are not told of: each of them is judged by itself";
-            self.part.degraded.push(Code::Feature, format!("rules[{at}].logging"), reason);
+            self.compiled.degraded.push(Code::Feature, format!("rules[{at}].logging"), reason);
         }
     }
 
@@ -372,7 +372,7 @@ impl<'a> Work<'a> {
         }
         let facts = self.facts;
         let mut shared = |line: String| {
-            self.part.shared(facts, "names", &format!("table=AntreaPolicyIngressRule, priority=64991,{line}"));
+            self.compiled.shared(facts, "names", &format!("table=AntreaPolicyIngressRule, priority=64991,{line}"));
         };
         // Only answers of these servers count, if any are named.
         let servers = &facts.node.dns_servers;
@@ -399,6 +399,6 @@ impl<'a> Work<'a> {
     }
 
     fn own(&mut self, purpose: &'static str, line: &str) {
-        self.part.own(self.facts, purpose, line);
+        self.compiled.own(self.facts, purpose, line);
     }
 }

@@ -4,7 +4,7 @@ use super::deny::{self, ISOLATION};
 use super::salvage::Held;
 use super::{Action, Direction, NetworkPolicy, Order, Peer, Rule};
 use crate::problem::{Code, Problem};
-use crate::{Desired, Facts, Family, Key, Kind, Part, Table};
+use crate::{Desired, Facts, Family, Key, Kind, CompiledObject, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -35,12 +35,12 @@ fn is_incomplete(peer: &Peer, desired: &Desired) -> bool {
 }
 
 /// Tells what a rule names and is not there.
-pub(super) fn tell_missing(policy: &NetworkPolicy, facts: &Facts<'_>, part: &mut Part) {
+pub(super) fn tell_missing(policy: &NetworkPolicy, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let mut tell = |kind, name: &str, field: String, means: &str| {
         let key = Key::new(kind, name);
         if facts.desired.get(&key).is_none() {
             let reason = format!("{key} is not there yet: {means}");
-            part.degraded.add(Problem::new(Code::Pending, field, reason).other(key));
+            compiled.degraded.add(Problem::new(Code::Pending, field, reason).other(key));
         }
     };
     const NOBODY: &str = "nothing is applied to its members";
@@ -70,7 +70,7 @@ pub(super) fn tell_missing(policy: &NetworkPolicy, facts: &Facts<'_>, part: &mut
 }
 
 /// Flows that drop everything of Pods, and of NodePorts, for which something is held.
-pub(super) fn compile(policy: &NetworkPolicy, facts: &Facts<'_>, part: &mut Part) {
+pub(super) fn compile(policy: &NetworkPolicy, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let is_antrea = matches!(policy.order, Order::Antrea { .. });
     if is_antrea && !facts.features().antrea_policy {
         return;
@@ -83,34 +83,34 @@ pub(super) fn compile(policy: &NetworkPolicy, facts: &Facts<'_>, part: &mut Part
                 Direction::Egress => (Table::AntreaPolicyEgressRule, Table::EgressDefaultRule),
             };
             if held.ahead && ahead.exists(facts.features()) {
-                drop_all(ahead, AHEAD, &ends, facts, part);
-                multicast(*direction, &ends, facts, part);
+                drop_all(ahead, AHEAD, &ends, facts, compiled);
+                multicast(*direction, &ends, facts, compiled);
             } else {
-                drop_all(default, DEFAULT, &ends, facts, part);
+                drop_all(default, DEFAULT, &ends, facts, compiled);
             }
         }
     }
     for rule in policy.rules.iter().filter(|rule| rule.whole) {
         let applied_to = policy.applied_to(rule).to_vec();
         let held = Held { directions: vec![rule.direction], applied_to, except: Vec::new(), ahead: true };
-        multicast(rule.direction, &ends(&held, rule.direction, facts), facts, part);
+        multicast(rule.direction, &ends(&held, rule.direction, facts), facts, compiled);
     }
 }
 
 /// Data for groups. IGMP is decided by who reads it.
-fn multicast(direction: Direction, ends: &BTreeSet<String>, facts: &Facts<'_>, part: &mut Part) {
+fn multicast(direction: Direction, ends: &BTreeSet<String>, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let table = match direction {
         Direction::Ingress => Table::MulticastIngressRule,
         Direction::Egress => Table::MulticastEgressRule,
     };
     let of_pods = ends.iter().filter(|end| !end.starts_with("reg7") && !end.starts_with("ipv6")).cloned().collect();
-    drop_all(table, AHEAD, &of_pods, facts, part);
+    drop_all(table, AHEAD, &of_pods, facts, compiled);
 }
 
-fn drop_all(table: Table, priority: u16, ends: &BTreeSet<String>, facts: &Facts<'_>, part: &mut Part) {
+fn drop_all(table: Table, priority: u16, ends: &BTreeSet<String>, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let actions = deny::dropped(facts, false, table);
     for end in ends {
-        part.shared(facts, ISOLATION, &format!("table={}, priority={priority},{end} actions={actions}", table.name()));
+        compiled.shared(facts, ISOLATION, &format!("table={}, priority={priority},{end} actions={actions}", table.name()));
     }
 }
 

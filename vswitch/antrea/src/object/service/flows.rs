@@ -6,7 +6,7 @@ use crate::object::endpoints::{Endpoint, Endpoints};
 use crate::contribution::Category;
 use crate::problem::Code;
 use crate::wire::writer::Writer;
-use crate::{Facts, Family, Part};
+use crate::{Facts, Family, CompiledObject};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -23,7 +23,7 @@ struct Port<'a> {
 }
 
 /// Writes the flows of a Service at all of its addresses and ports.
-pub(super) fn compile(service: &Service, name: &str, facts: &Facts<'_>, part: &mut Part) {
+pub(super) fn compile(service: &Service, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     if !facts.features().proxy {
         return;
     }
@@ -32,24 +32,24 @@ pub(super) fn compile(service: &Service, name: &str, facts: &Facts<'_>, part: &m
         let set = facts.desired.endpoints(&Endpoints::name(name, &port.name));
         if set.is_none() {
             let reason = "its Endpoints are not there: connections are refused";
-            part.degraded.push(Code::Pending, format!("ports[{at}]"), reason);
+            compiled.degraded.push(Code::Pending, format!("ports[{at}]"), reason);
         }
         let endpoints = set.map(|set| set.endpoints.as_slice()).unwrap_or_default();
         let families = facts.node.families.iter().copied();
         for family in families.filter(|family| service.serves(*family)) {
             let chosen = choose(endpoints, family, facts.node);
             let sides = groups::Sides::of(service, port, family);
-            groups::compile((name, service), port, family, &chosen, facts, part);
+            groups::compile((name, service), port, family, &chosen, facts, compiled);
             let port = Port { name, service, port, family, facts };
             let used: BTreeMap<(IpAddr, u16), &Endpoint> =
                 sides.of_these(&chosen).map(|e| ((e.address, e.port), e)).collect();
             for endpoint in used.into_values() {
-                port.endpoint(endpoint, part);
+                port.endpoint(endpoint, compiled);
             }
             for front in service.fronts(port.port, family).into_iter().filter(|front| effective.has(port.port, *front)) {
-                port.front(front, part);
+                port.front(front, compiled);
                 let number = if let Front::NodePort(number) = front { number } else { port.port.port };
-                part.places.insert((port.port.protocol, front.address(), number), port.remembered());
+                compiled.places.insert((port.port.protocol, front.address(), number), port.remembered());
             }
         }
     }
@@ -135,7 +135,7 @@ impl Port<'_> {
     }
 
     /// A place: flows that choose an endpoint, that remember it, and that know again whose a repeated first packet is.
-    fn front(&self, front: Front, part: &mut Part) {
+    fn front(&self, front: Front, compiled: &mut CompiledObject) {
         let sources = self.sources(front);
         for way in self.ways(front) {
             let key = super::group_key(self.name, self.port, self.family, way.local);
@@ -151,29 +151,29 @@ impl Port<'_> {
                     "table=ServiceLB, priority={priority},{select}{other}{source} actions=set_field:0x200/0x200->reg0,\
                      set_field:{state}/0x70000->reg4,{external}{nested}set_field:{group:#x}->reg7,group:{group}"
                 );
-                part.own(self.facts, "choice of an endpoint", &line);
+                compiled.own(self.facts, "choice of an endpoint", &line);
                 let line = format!(
                     "table=ServiceLB, priority={priority},{restore}{other}{source} \
                      actions={external}set_field:{group:#x}->reg7"
                 );
-                part.own(self.facts, "marks of a repeated first packet", &line);
+                compiled.own(self.facts, "marks of a repeated first packet", &line);
             }
         }
         if sources.iter().all(|source| !source.is_empty()) {
             let line = format!("table=ServiceLB, priority=195,{} actions=drop", self.place(front, TO_SELECT, 0));
-            part.own(self.facts, "no source of the load balancer", &line);
+            compiled.own(self.facts, "no source of the load balancer", &line);
         }
-        self.learn(front, part);
-        self.on_wire(front, part);
+        self.learn(front, compiled);
+        self.on_wire(front, compiled);
     }
 
     /// Clients on the wire are led here.
-    fn on_wire(&self, front: Front, part: &mut Part) {
+    fn on_wire(&self, front: Front, compiled: &mut CompiledObject) {
         let node = self.facts.node;
         if !front.is_external() || !node.uplink.as_ref().is_some_and(|uplink| uplink.external_traffic) {
             return;
         }
-        let Some(mut wire) = Writer::new(self.facts, part) else { return };
+        let Some(mut wire) = Writer::new(self.facts, compiled) else { return };
         match front.address() {
             Some(address) => wire.serves(&address, self.protocol(), self.port.port),
             None => {
@@ -185,7 +185,7 @@ impl Port<'_> {
     }
 
     /// Flows that teach SessionAffinity.
-    fn learn(&self, front: Front, part: &mut Part) {
+    fn learn(&self, front: Front, compiled: &mut CompiledObject) {
         let key = groups::of_front(self.name, self.service, self.port, self.family, front);
         let Some(group) = self.facts.ids.group(&key) else { return };
         let cookie = Category::Service.learned(group);
@@ -205,7 +205,7 @@ impl Port<'_> {
                 self.place(front, TO_LEARN, 0),
                 self.service.affinity,
             );
-            part.own(self.facts, "affinity of a client", &line);
+            compiled.own(self.facts, "affinity of a client", &line);
         }
         if let (true, Some(address)) = (self.is_dsr(front), front.address()) {
             let (idle, fin_idle) = DSR_TIMEOUTS;
@@ -217,18 +217,18 @@ impl Port<'_> {
                  load:NXM_NX_REG4[0..15]->NXM_NX_REG4[0..15],load:0x2->NXM_NX_REG4[16..18],load:0x1->NXM_NX_REG4[25],\
                  load:{register}->{register}),set_field:0x2000000/0x2000000->reg4,goto_table:EndpointDNAT"
             );
-            part.own(self.facts, "connection that the endpoint's Node answers", &line);
+            compiled.own(self.facts, "connection that the endpoint's Node answers", &line);
             let (ip, zone) = (self.family.ip(), self.facts.node.zone_of_packet(self.family));
             let line = format!(
                 "table=EndpointDNAT, priority=210,{ip},reg4=0x2000000/0x2000000 \
                  actions=ct(commit,table=AntreaPolicyEgressRule,zone={zone})"
             );
-            part.shared(self.facts, "translated by the endpoint's Node", &line);
+            compiled.shared(self.facts, "translated by the endpoint's Node", &line);
         }
     }
 
     /// What an endpoint's address needs, whoever has it.
-    fn endpoint(&self, endpoint: &Endpoint, part: &mut Part) {
+    fn endpoint(&self, endpoint: &Endpoint, compiled: &mut CompiledObject) {
         let (address, protocol) = (&endpoint.address, self.protocol());
         let (register, value, port) = (self.family.endpoint_register(), hex(address), endpoint.port);
         let (ip, zone) = (self.family.ip(), self.facts.node.zone_of_packet(self.family));
@@ -239,14 +239,14 @@ impl Port<'_> {
             0x20000 | u32::from(port),
             with_port(address, port),
         );
-        part.shared(self.facts, "translation to an endpoint", &line);
+        compiled.shared(self.facts, "translation to an endpoint", &line);
         if endpoint.is_of(&self.facts.node.name) {
             let (source, destination) = (self.family.source(), self.family.destination());
             let line = format!(
                 "table=SNATMark, priority=190,ct_state=+new+trk,{ip},{source}={address},{destination}={address} \
                  actions=ct(commit,table=SNAT,zone={zone},exec(set_field:0x20/0x20->ct_mark,set_field:0x40/0x40->ct_mark))"
             );
-            part.shared(self.facts, "a client that is its own endpoint", &line);
+            compiled.shared(self.facts, "a client that is its own endpoint", &line);
         }
         let inner = Some(self.port.protocol).filter(|_| self.service.nested);
         if let Some(group) = inner.and_then(|protocol| groups::of_cluster_ip(protocol, endpoint, self.facts)) {
@@ -255,7 +255,7 @@ impl Port<'_> {
                 "table=EndpointDNAT, priority=210,{protocol},{register}={value},reg4={:#x}/0x100ffff actions=set_field:0->{register},group:{group}",
                 0x0100_0000 | u32::from(port),
             );
-            part.shared(self.facts, "an endpoint that is a Service", &line);
+            compiled.shared(self.facts, "an endpoint that is a Service", &line);
         }
     }
 }

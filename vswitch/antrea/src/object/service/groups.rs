@@ -6,7 +6,7 @@
 use super::{Front, Protocol, Service, ServicePort, choice::Chosen, choose, group_key};
 use crate::address::hex;
 use crate::object::endpoints::{Endpoint, Endpoints};
-use crate::{Cidr, Desired, Facts, Family, GroupKey, Ids, Key, Kind, Part, Problem};
+use crate::{Cidr, Desired, Facts, Family, GroupKey, Ids, Key, Kind, CompiledObject, Problem};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
@@ -124,14 +124,14 @@ pub(super) fn compile(
     family: Family,
     chosen: &Chosen<'_>,
     facts: &Facts<'_>,
-    part: &mut Part,
+    compiled: &mut CompiledObject,
 ) {
     let sides = Sides::of(service, port, family);
     for (there, local, endpoints) in [(sides.cluster, false, &chosen.cluster), (sides.local, true, &chosen.local)] {
         let key = group_key(name, port, family, local);
         if let (true, Some(id)) = (there, facts.ids.group(&key)) {
             let buckets = buckets(service, &key, family, endpoints, facts);
-            part.group(facts, &format!("group_id={id},type=select{}{buckets}", selection(service)));
+            compiled.group(facts, &format!("group_id={id},type=select{}{buckets}", selection(service)));
         }
     }
 }

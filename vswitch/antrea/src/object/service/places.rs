@@ -2,11 +2,11 @@
 
 use super::flush;
 use super::Places;
-use crate::{Claim, Desired, Flush, Key, Part};
+use crate::{Claim, Desired, Flush, Key, CompiledObject};
 use std::collections::BTreeSet;
 
 /// What a Service's part had, and has no more.
-pub(crate) fn lost(old: &Part, new: Option<&Part>, desired: &Desired, to: &mut BTreeSet<Flush>) {
+pub(crate) fn lost(old: &CompiledObject, new: Option<&CompiledObject>, desired: &Desired, to: &mut BTreeSet<Flush>) {
     let none = Places::new();
     let after = new.map_or(&none, |new| &new.places);
     for (place, (port, learns)) in &old.places {

@@ -3,16 +3,16 @@
 use super::{Action, TrafficControl};
 use crate::object::Object;
 use crate::problem::Code;
-use crate::{Facts, Key, Kind, Part, Problem};
+use crate::{Facts, Key, Kind, CompiledObject, Problem};
 
-pub(super) fn compile(control: &TrafficControl, name: &str, facts: &Facts<'_>, part: &mut Part) {
+pub(super) fn compile(control: &TrafficControl, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     if let Some(back) = &control.back {
         let back = facts.in_port(back);
         let line = format!("table=Classifier, priority=200,{back} actions=set_field:0x6/0xf->reg0,goto_table:L3Forwarding");
-        part.shared(facts, "back from where it was led", &line);
+        compiled.shared(facts, "back from where it was led", &line);
     }
     if control.pods.is_empty() {
-        part.degraded.push(Code::Empty, "pods", "it applies to no Pod");
+        compiled.degraded.push(Code::Empty, "pods", "it applies to no Pod");
     }
     let Some(target) = facts.load_port(&control.target, "reg9") else { return };
     // A packet may be of two Pods with different controls: of equal priorities a redirect counts.
@@ -25,25 +25,25 @@ pub(super) fn compile(control: &TrafficControl, name: &str, facts: &Facts<'_>, p
     for (at, pod) in control.pods.iter().enumerate() {
         let field = format!("pods[{at}]");
         if facts.desired.pod(pod).is_none() {
-            part.degraded.push(Code::Pending, field, format!("Pod {pod} is not there yet"));
+            compiled.degraded.push(Code::Pending, field, format!("Pod {pod} is not there yet"));
             continue;
         }
         let Some(there) = facts.pod(pod) else { continue };
-        let (ingress, egress) = counts(control, name, pod, &field, facts, part);
+        let (ingress, egress) = counts(control, name, pod, &field, facts, compiled);
         let Some(number) = facts.ports.number(&there.port) else { continue };
         if ingress {
             let line = format!("table=TrafficControl, priority={priority},reg1={number:#x} actions={actions}");
-            part.own(facts, "packets to the Pod", &line);
+            compiled.own(facts, "packets to the Pod", &line);
         }
         if egress {
             let line = format!("table=TrafficControl, priority={priority},in_port={number} actions={actions}");
-            part.own(facts, "packets from the Pod", &line);
+            compiled.own(facts, "packets from the Pod", &line);
         }
     }
 }
 
 /// In which directions it counts for a Pod: of several with the same right, the one with the lowest name does.
-fn counts(control: &TrafficControl, name: &str, pod: &str, field: &str, facts: &Facts<'_>, part: &mut Part) -> (bool, bool) {
+fn counts(control: &TrafficControl, name: &str, pod: &str, field: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) -> (bool, bool) {
     let (mut ingress, mut egress) = (control.ingress, control.egress);
     let of = Key::new(Kind::Pod, pod);
     let others = facts.desired.referrers(&of);
@@ -52,7 +52,7 @@ fn counts(control: &TrafficControl, name: &str, pod: &str, field: &str, facts: &
         let (loses_ingress, loses_egress) = control.contends(other);
         if ingress && loses_ingress || egress && loses_egress {
             let reason = format!("{key} has the same priority and action for Pod {pod}");
-            part.degraded.add(Problem::new(Code::Conflict, field, reason).other(key.clone()));
+            compiled.degraded.add(Problem::new(Code::Conflict, field, reason).other(key.clone()));
         }
         ingress &= !loses_ingress;
         egress &= !loses_egress;

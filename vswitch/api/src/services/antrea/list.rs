@@ -47,8 +47,9 @@ pub(super) fn pods(shown: &Shown<'_>, names: &[String]) -> Vec<v1::PodState> {
 
 /// Counters of an object's flows in a table, one each.
 pub(super) fn in_table(shown: &Shown<'_>, key: &Key, table: Table) -> Vec<vswitch_proto::v1::Count> {
-    let part = shown.node_state.store().part(key);
-    let flows = part.into_iter().flat_map(|part| part.flows()).filter(|flow| flow.id.table == table.number());
+    let compiled = shown.node_state.store().compiled(key);
+    let flows =
+        compiled.into_iter().flat_map(|compiled| compiled.flows()).filter(|flow| flow.id.table == table.number());
     flows.map(|flow| shown.counted.of(&flow.id)).collect()
 }
 

@@ -55,7 +55,7 @@ fn rule_state(
     counters: &BTreeMap<u32, v1::RuleStatistics>,
 ) -> v1::RuleState {
     let number = shown.ids().rule_by_name(&policy.name, &rule.id).unwrap_or(0);
-    let flows = shown.node_state.store().part(policy).map(|part| part.flows()).unwrap_or_default();
+    let flows = shown.node_state.store().compiled(policy).map(|compiled| compiled.flows()).unwrap_or_default();
     let mine = || flows.iter().filter(|flow| number != 0 && is_of_rule(&flow.flow, number));
     let action = mine().find(|flow| flow.flow.matching.get(Field::ConjId).1 != 0);
     let members = mine().filter(|flow| flow.purpose.starts_with("clause")).count() as u64;

@@ -126,10 +126,10 @@ impl Stream {
     }
 }
 
-type Parts = mpsc::Sender<Result<v1::ListFlowRecordsResponse, Status>>;
+type CompiledObjects = mpsc::Sender<Result<v1::ListFlowRecordsResponse, Status>>;
 
 /// Fills a list, on a blocking thread.
-async fn list(antrea: Arc<Antrea>, walks: Arc<Semaphore>, only: Only, messages: Parts) {
+async fn list(antrea: Arc<Antrea>, walks: Arc<Semaphore>, only: Only, messages: CompiledObjects) {
     let Ok(permit) = walks.acquire_owned().await else { return };
     // NodeState for the last word to a caller that reads too slowly.
     let Ok(last_word) = messages.clone().reserve_owned().await else { return };

@@ -80,7 +80,7 @@ proptest! {
         let right: Vec<Object> = right.map(|number| random(number, 0)).collect();
         let ideal = node_state(&dual_node(), right.clone());
         let lines = |node_state: &NodeState, key: &Key| -> Vec<String> {
-            let part = node_state.store().part(key).map(|part| part.flows().iter().map(|flow| format!("{:?}", flow.id)).collect::<Vec<_>>());
+            let part = node_state.store().compiled(key).map(|part| part.flows().iter().map(|flow| format!("{:?}", flow.id)).collect::<Vec<_>>());
             part.unwrap_or_default()
         };
         let taken = |object: &Object| {

@@ -277,7 +277,7 @@ fn packets_that_enter_again_are_judged_without_a_connection() {
         "table=EgressMetric, priority=200,reg4=0x20000000/0x20000000,reg5=0x2 actions=goto_table:L3Forwarding",
     ]);
     assert_eq!(problems(&node_state, "np:default/a"), [("FEATURE".to_owned(), "rules[0].logging".to_owned())]);
-    let part = node_state.store().part(&crate::Key::new(Kind::NetworkPolicy, "np:default/a")).unwrap_or_else(|| panic!("no flows"));
+    let part = node_state.store().compiled(&crate::Key::new(Kind::NetworkPolicy, "np:default/a")).unwrap_or_else(|| panic!("no flows"));
     let counters = part.flows().iter().filter(|flow| flow.flow.table == Table::EgressMetric.number());
     let named: Vec<_> = counters.map(|flow| crate::rules_of(&flow.flow)).collect();
     assert!(named.len() > 1 && named.iter().all(|rules| *rules == [2]), "what counts for a rule names it: {named:?}");

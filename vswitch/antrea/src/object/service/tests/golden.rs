@@ -134,7 +134,7 @@ fn nothing_is_written_anywhere_else() {
     let node_state = node_state(&document_node(), documents());
     let tables: BTreeSet<&str> = documents()
         .iter()
-        .filter_map(|object| node_state.store().part(&crate::Object::key_of(object)))
+        .filter_map(|object| node_state.store().compiled(&crate::Object::key_of(object)))
         .flat_map(|part| part.flows())
         .filter_map(|flow| crate::Table::by_number(flow.id.table))
         .map(crate::Table::name)

@@ -13,7 +13,7 @@ use vswitch_flow::{Action, Field};
 
 /// What one object writes: flows, groups, meters; and what of it has no effect at present.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct CompiledObject {
     own_cookie: u64,
     shared_cookie: u64,
     /// Seconds after which its flows go by themselves; 0: they stay.
@@ -34,7 +34,7 @@ pub struct Part {
     faults: Problems,
 }
 
-impl Part {
+impl CompiledObject {
     /// Of an object that writes nothing yet.
     #[must_use]
     pub fn new(key: &Key, ids: &Ids) -> Self {
@@ -119,7 +119,7 @@ impl Part {
         self.own_cookie
     }
 
-    /// A flow that no flow of the part has the match of; if one has, where that is.
+    /// A flow that no flow of the compiled object has the match of; if one has, where that is.
     pub(crate) fn add_new(
         &mut self,
         id: FlowId,
@@ -139,7 +139,7 @@ impl Part {
         }
     }
 
-    /// Other actions for a flow of the part.
+    /// Other actions for a flow of the compiled object.
     pub(crate) fn set_actions(&mut self, at: usize, actions: Arc<[Action]>) {
         if let Some(there) = self.flows.get_mut(at) {
             Arc::make_mut(&mut there.flow).actions = actions;
