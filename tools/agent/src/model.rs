@@ -29,37 +29,37 @@ pub struct Model {
     /// Namespaces that have a document.
     pub namespaces: Items<()>,
     /// Nodes.
-    pub nodes: Items<node::Body>,
+    pub nodes: Items<node::NodeBody>,
     /// NodeConfigs.
-    pub node_configs: Items<node_config::Body>,
+    pub node_configs: Items<node_config::NodeConfigBody>,
     /// Pods of all Nodes.
-    pub pods: Items<pod::Body>,
+    pub pods: Items<pod::PodBody>,
     /// Services.
-    pub services: Items<service::Body>,
+    pub services: Items<service::ServiceBody>,
     /// EndpointSlices.
-    pub endpoint_slices: Items<endpoint_slice::Body>,
+    pub endpoint_slices: Items<endpoint_slice::EndpointSliceBody>,
     /// NetworkPolicies of Kubernetes.
-    pub k8s_policies: Items<k8s_policy::Body>,
+    pub k8s_policies: Items<k8s_policy::K8sPolicyBody>,
     /// NetworkPolicies of Antrea.
-    pub antrea_policies: Items<antrea_policy::Body>,
+    pub antrea_policies: Items<antrea_policy::AntreaPolicyBody>,
     /// ClusterNetworkPolicies.
-    pub cluster_policies: Items<antrea_policy::Body>,
+    pub cluster_policies: Items<antrea_policy::AntreaPolicyBody>,
     /// Tiers.
-    pub tiers: Items<tier::Body>,
+    pub tiers: Items<tier::TierBody>,
     /// ClusterGroups.
-    pub cluster_groups: Items<cluster_group::Body>,
+    pub cluster_groups: Items<cluster_group::ClusterGroupBody>,
     /// Groups of namespaces.
-    pub groups: Items<cluster_group::Body>,
+    pub groups: Items<cluster_group::ClusterGroupBody>,
     /// Egresses.
-    pub egresses: Items<egress::Body>,
+    pub egresses: Items<egress::EgressBody>,
     /// TrafficControls.
-    pub traffic_controls: Items<traffic_control::Body>,
+    pub traffic_controls: Items<traffic_control::TrafficControlBody>,
     /// Policies that are not understood as a whole, and those whose name another one has.
     pub wrong_policies: Vec<Item<WrongPolicy>>,
     /// Other documents that are not understood.
     pub wrong: BTreeSet<DocumentKey>,
     /// Pods of which not all is understood, and whether their labels are.
-    pub doubtful: BTreeMap<String, (Item<pod::Body>, bool)>,
+    pub doubtful: BTreeMap<String, (Item<pod::PodBody>, bool)>,
 }
 
 impl Model {

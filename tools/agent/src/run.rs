@@ -30,7 +30,7 @@ pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> u8 {
         tokio::time::sleep(period).await;
         agent.scan();
     }
-    let mut told = Told::default();
+    let mut told = Logged::default();
     told.problems(agent.problems());
     if cli.print {
         let is_written = out.write_all(text(agent.projection(), true).as_bytes()).and_then(|()| out.flush());
@@ -45,7 +45,7 @@ pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> u8 {
     }
 }
 
-async fn once(agent: &Agent, driver: &mut Driver, told: &mut Told) -> u8 {
+async fn once(agent: &Agent, driver: &mut Driver, told: &mut Logged) -> u8 {
     let is_read = tell_unsettled(agent);
     match driver.step(agent.projection(), agent.standing()).await {
         Ok(Some(report)) => {
@@ -67,7 +67,7 @@ fn tell_unsettled(agent: &Agent) -> bool {
     files.is_empty()
 }
 
-async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Told, period: Duration) -> u8 {
+async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Logged, period: Duration) -> u8 {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
         tracing::error!("signals cannot be waited for");
@@ -107,13 +107,13 @@ async fn stopped(interrupt: &mut Signal, terminate: &mut Signal, period: Duratio
 
 /// What has been logged, so that it is logged once.
 #[derive(Debug, Default)]
-struct Told {
+struct Logged {
     documents: BTreeSet<Problem>,
     objects: BTreeSet<Problem>,
     failure: String,
 }
 
-impl Told {
+impl Logged {
     fn problems(&mut self, problems: &[Problem]) {
         tell_new(&mut self.documents, problems);
     }

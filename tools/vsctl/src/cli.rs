@@ -6,7 +6,7 @@ mod pipeline;
 mod tunnel;
 
 pub(crate) use antrea::{
-    Antrea, By, Events, Object, Records, Rules, TraceFlow, TraceFlowEnd, TraceFlowProtocol, Verdict, kind_word,
+    Antrea, By, Events, Object, RecordVerdict, Records, Rules, TraceFlow, TraceFlowEnd, TraceFlowProtocol, kind_word,
 };
 pub(crate) use conntrack::{Connections, Conntrack, Shown};
 pub(crate) use pipeline::{

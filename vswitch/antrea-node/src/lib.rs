@@ -42,7 +42,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
-use vswitch_antrea::{Code, Desired, Key, Kind, NodeState, Ports, Problem, Problems};
+use vswitch_antrea::{Code, Desired, Key, NodeState, ObjectKind, Ports, Problem, Problems};
 use vswitch_control::switch::pipeline::WriteError;
 use vswitch_control::{SwitchApi, SwitchError};
 use vswitch_proto::antrea::v1;
@@ -56,7 +56,7 @@ pub use names::read as read_names;
 pub use persist::{PERIOD, RETRY};
 pub use records::Only;
 pub use show::{OwnedFlow, Shown};
-pub use topic::{Reader, Tell, Told};
+pub use topic::{Delivery, Reader, Tell};
 pub use traceflow::{Running, TraceflowError};
 pub use underlay::maintain_wire;
 
@@ -117,7 +117,7 @@ struct State {
     round: u64,
     committed_unix_ms: u64,
     /// Kinds that were in the scope of a sync since the start.
-    synced: BTreeSet<Kind>,
+    synced: BTreeSet<ObjectKind>,
     igmp: multicast::Igmp,
     /// What rules counted by flows that have gone.
     moved: moved::Moved,
@@ -247,7 +247,7 @@ impl Antrea {
         let holder = if ours { state.node_state.held_ports().remove(port) } else { None };
         match holder {
             None => delete(),
-            Some(Key { kind: Kind::Node, .. }) => Err(SwitchError::Precondition(format!(
+            Some(Key { kind: ObjectKind::Node, .. }) => Err(SwitchError::Precondition(format!(
                 "port {port:?} is the Node's: NodeConfig names it; initialise the Node without it, or reset it, first"
             ))),
             Some(holder) => {

@@ -7,7 +7,7 @@ use super::{Antrea, AntreaError, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
-use vswitch_antrea::{Features, Key, Kind, Node, NodeState, PacketCategory, Plan, Table, Wire, Write, Zones};
+use vswitch_antrea::{Features, Key, Node, NodeState, ObjectKind, PacketCategory, Plan, Table, Wire, Write, Zones};
 use vswitch_control::BridgeInfo;
 use vswitch_dataplane::pipeline::FailMode;
 use vswitch_dataplane::time::Millis;
@@ -372,11 +372,11 @@ impl Antrea {
 }
 
 /// Kinds that are sent whole.
-fn scope(begin: &v1::SyncBegin) -> Result<BTreeSet<Kind>, AntreaError> {
+fn scope(begin: &v1::SyncBegin) -> Result<BTreeSet<ObjectKind>, AntreaError> {
     if begin.scope.is_empty() {
-        return Ok(Kind::WRITTEN.into());
+        return Ok(ObjectKind::WRITTEN.into());
     }
-    let read = begin.scope.iter().map(|told| v1::Kind::try_from(*told).ok().and_then(Kind::read).ok_or(*told));
+    let read = begin.scope.iter().map(|told| v1::Kind::try_from(*told).ok().and_then(ObjectKind::read).ok_or(*told));
     read.collect::<Result<_, _>>().map_err(|told| AntreaError::Request {
         field: "begin.scope",
         reason: format!("{told} is no kind of object that is written"),

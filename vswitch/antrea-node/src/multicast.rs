@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use vswitch_antrea::membership::{Counters, Heard, Membership, QUERY_INTERVAL_S, Receivers, hear};
 use vswitch_antrea::object::policy::igmp::Judge;
-use vswitch_antrea::{Facts, Kind, PacketCategory};
+use vswitch_antrea::{Facts, ObjectKind, PacketCategory};
 use vswitch_control::switch::pipeline::PacketStream;
 use vswitch_dataplane::pipeline::{Interest, PacketIn};
 use vswitch_dataplane::time::Millis;
@@ -325,7 +325,8 @@ fn take_in(state: &mut State, packets: &[PacketIn], now: u64) -> Outbox {
 
 /// General queries and reports that are due.
 fn ask_and_report(igmp: &mut Igmp, facts: &Facts<'_>, rules: &Judge<'_>, now: u64, outbox: &mut Outbox) {
-    let peers: BTreeSet<Arc<str>> = facts.desired.of(Kind::PeerNode).map(|(key, _)| Arc::clone(&key.name)).collect();
+    let peers: BTreeSet<Arc<str>> =
+        facts.desired.of(ObjectKind::PeerNode).map(|(key, _)| Arc::clone(&key.name)).collect();
     if !peers.is_subset(&igmp.peers) {
         // Somebody new, or we are: both tell what there is.
         outbox.ask_nodes(facts);

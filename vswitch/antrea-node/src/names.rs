@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::sync::Notify;
 use vswitch_antrea::fqdn::{Cache, Changes};
-use vswitch_antrea::{Desired, Kind, NameLimits, Node, PacketCategory, Pattern};
+use vswitch_antrea::{Desired, NameLimits, Node, ObjectKind, PacketCategory, Pattern};
 use vswitch_control::SwitchApi;
 use vswitch_control::switch::pipeline::PacketStream;
 use vswitch_dataplane::limits::TRANSACTION_UPDATES_MAX;
@@ -185,7 +185,7 @@ impl Antrea {
             }
             if self.events.are_read(EventKind::ObjectChanged) {
                 // Traceflows are compiled with everything.
-                let policies = plan.compiled().filter(|key| key.kind == Kind::NetworkPolicy);
+                let policies = plan.compiled().filter(|key| key.kind == ObjectKind::NetworkPolicy);
                 self.tell_objects(state, &policies.cloned().collect());
             }
         }

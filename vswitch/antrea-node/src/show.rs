@@ -5,7 +5,7 @@ use super::lifecycle::degraded;
 use super::{Antrea, AntreaError, State};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use vswitch_antrea::{Category, Desired, FlowId, Ids, Key, Kind, Node, NodeState, Ports, Table};
+use vswitch_antrea::{Category, Desired, FlowId, Ids, Key, Node, NodeState, ObjectKind, Ports, Table};
 use vswitch_control::switch::pipeline::NameMap;
 use vswitch_dataplane::pipeline::state::FlowInfo;
 use vswitch_flow::spec::{FlowFilter, FlowSpec, GroupSpec, Update};
@@ -97,7 +97,7 @@ impl Antrea {
     pub fn state(&self) -> v1::GetStateResponse {
         let state = self.state.lock();
         let (desired, store) = (state.node_state.desired(), state.node_state.store());
-        let mut kinds: BTreeMap<Kind, v1::KindState> = BTreeMap::new();
+        let mut kinds: BTreeMap<ObjectKind, v1::KindState> = BTreeMap::new();
         for (key, _) in desired.all() {
             let kind = kinds
                 .entry(key.kind)
@@ -205,8 +205,9 @@ impl Antrea {
                 let owners = state.node_state.store().owners(&id);
                 found.objects = owners.iter().map(|key| key.told()).collect();
                 let merged = state.node_state.store().flow(&id).unwrap_or_else(|| Arc::new(flow));
-                let is_its =
-                    |rule: &v1::RuleRef| owners.binary_search(&&Key::new(Kind::NetworkPolicy, &rule.policy)).is_ok();
+                let is_its = |rule: &v1::RuleRef| {
+                    owners.binary_search(&&Key::new(ObjectKind::NetworkPolicy, &rule.policy)).is_ok()
+                };
                 let rules = vswitch_antrea::rules_of(&merged).into_iter().filter_map(rule_ref);
                 found.rules = rules.filter(is_its).collect();
             }
@@ -216,7 +217,7 @@ impl Antrea {
             }
             Flow::RuleNumber(number) => {
                 found.rules = rule_ref(*number).into_iter().collect();
-                let owner = |rule: &v1::RuleRef| Key::new(Kind::NetworkPolicy, &rule.policy).told();
+                let owner = |rule: &v1::RuleRef| Key::new(ObjectKind::NetworkPolicy, &rule.policy).told();
                 found.objects = found.rules.iter().map(owner).collect();
             }
         }

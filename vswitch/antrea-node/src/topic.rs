@@ -183,7 +183,7 @@ impl<T> Drop for Reader<T> {
 
 /// What a reader is told at once.
 #[derive(Debug)]
-pub struct Told<T> {
+pub struct Delivery<T> {
     /// Oldest first; may be none.
     pub items: Vec<Arc<T>>,
     /// How many were lost before these.
@@ -194,14 +194,14 @@ pub struct Told<T> {
 
 impl<T> Reader<T> {
     /// The next ones, or how many were lost; None when nobody tells any more.
-    pub async fn next(&mut self) -> Option<Told<T>> {
+    pub async fn next(&mut self) -> Option<Delivery<T>> {
         loop {
             // Seen before it is looked for: what comes meanwhile is a change.
             let limited = self.limited.borrow_and_update().saturating_sub(self.before);
             let (items, behind) = self.queue.lock().take(self.id);
             if !items.is_empty() || behind > 0 || limited != self.told {
                 self.told = limited;
-                return Some(Told { items, behind, limited });
+                return Some(Delivery { items, behind, limited });
             }
             self.limited.changed().await.ok()?;
         }
@@ -222,7 +222,7 @@ mod tests {
 
     async fn next(reader: &mut Reader<usize>) -> (Vec<usize>, u64, u64) {
         let told = tokio::time::timeout(Duration::from_secs(5), reader.next()).await;
-        let Told { items, behind, limited } = told.expect("something within 5 s").expect("a topic");
+        let Delivery { items, behind, limited } = told.expect("something within 5 s").expect("a topic");
         (items.iter().map(|item| **item).collect(), behind, limited)
     }
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use vswitch_antrea::traceflow::{CONTROLLER, Seen, Told, tag_of};
+use vswitch_antrea::traceflow::{CONTROLLER, Seen, TraceflowReport, tag_of};
 use vswitch_antrea::{Code, Problems, Traceflow, TraceflowRefused};
 use vswitch_control::SwitchError;
 use vswitch_control::switch::pipeline::PacketStream;
@@ -234,7 +234,7 @@ impl Antrea {
     }
 
     /// What a packet tells of one that runs; None: it is over. Blocks.
-    pub fn tell_traceflow(&self, traceflow: &Arc<Traceflow>, packet: &PacketIn) -> Option<Told> {
+    pub fn tell_traceflow(&self, traceflow: &Arc<Traceflow>, packet: &PacketIn) -> Option<TraceflowReport> {
         let seen = Seen { table: packet.table, metadata: &packet.metadata, packet: &packet.packet };
         self.state.lock().node_state.tell_traceflow(traceflow, &seen)
     }

@@ -36,7 +36,7 @@ const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Where the program is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct UnderlayPlace {
     bridge: String,
     vtep: String,
     patch: String,
@@ -48,7 +48,7 @@ struct Place {
 /// What is there of ours.
 #[derive(Debug, Default)]
 pub(super) struct Written {
-    place: Option<Place>,
+    place: Option<UnderlayPlace>,
     flows: HashMap<FlowId, Arc<FlowSpec>>,
     /// Addresses that the VTEP is to have, and those of them that it has because of us.
     wanted: BTreeSet<IpAddr>,
@@ -70,7 +70,7 @@ impl Written {
 
     /// Whether our program needs a port, or (None) the bridge.
     pub(super) fn needs(&self, bridge: &str, port: Option<&str>) -> bool {
-        let of = |place: &Place| port.is_none_or(|port| port == place.vtep || port == place.patch);
+        let of = |place: &UnderlayPlace| port.is_none_or(|port| port == place.vtep || port == place.patch);
         self.place.as_ref().is_some_and(|place| place.bridge == bridge && of(place))
     }
 }
@@ -86,7 +86,7 @@ pub(super) enum When {
 
 impl Antrea {
     /// What is known of the wire now, and where the program is to be. Asks next hops that are to be asked.
-    fn look(&self, config: &v1::NodeConfig) -> Result<(Wire, Option<Place>), Problems> {
+    fn look(&self, config: &v1::NodeConfig) -> Result<(Wire, Option<UnderlayPlace>), Problems> {
         let mut wire = Wire::default();
         let Some(uplink) = config.uplink.as_ref().filter(|uplink| !uplink.underlay_bridge.is_empty()) else {
             return Ok((wire, None));
@@ -111,7 +111,12 @@ impl Antrea {
         Ok((wire, Some(place)))
     }
 
-    fn place(&self, config: &v1::NodeConfig, uplink: &v1::Uplink, problems: &mut Problems) -> Option<(Place, Under)> {
+    fn place(
+        &self,
+        config: &v1::NodeConfig,
+        uplink: &v1::Uplink,
+        problems: &mut Problems,
+    ) -> Option<(UnderlayPlace, Under)> {
         let bridge = uplink.underlay_bridge.clone();
         let field = "uplink.underlay_bridge";
         let Ok(ports) = self.switch.ports(&bridge) else {
@@ -138,7 +143,7 @@ impl Antrea {
         let (patch, vtep) = (patch?, vtep?);
         let tunnels: BTreeSet<u16> = self.switch.tunnel_listeners().into_iter().map(|(_, port)| port).collect();
         let under = Under { patch: patch.number, vtep: vtep.number, tunnels: tunnels.into_iter().collect() };
-        let place = Place {
+        let place = UnderlayPlace {
             bridge,
             vtep: vtep.config.name.clone(),
             patch: patch.config.name.clone(),
@@ -228,7 +233,7 @@ impl Antrea {
     /// Where tunnels end, and what the link is to be told of. False: it is to be tried again.
     fn tell_addresses(
         &self,
-        place: &Place,
+        place: &UnderlayPlace,
         written: &mut Written,
         vteps: BTreeSet<IpAddr>,
         announced: BTreeSet<IpAddr>,
@@ -244,7 +249,12 @@ impl Antrea {
     }
 
     /// Gives the VTEP the addresses that tunnels of other Nodes end at, and takes those away that it has because of us (`ours`). The switch tells the link of new ones itself. False: it is to be tried again.
-    fn give_vtep_addresses(&self, place: &Place, wanted: &BTreeSet<IpAddr>, ours: &mut BTreeSet<IpAddr>) -> bool {
+    fn give_vtep_addresses(
+        &self,
+        place: &UnderlayPlace,
+        wanted: &BTreeSet<IpAddr>,
+        ours: &mut BTreeSet<IpAddr>,
+    ) -> bool {
         let ports = self.switch.ports(&place.bridge).unwrap_or_default();
         let Some(vtep) = ports.into_iter().find(|port| port.config.name == place.vtep) else { return false };
         let mut addresses = vtep.config.addresses.clone();

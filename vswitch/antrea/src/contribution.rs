@@ -1,6 +1,6 @@
 //! What objects write, flow by flow: which flow it is, whose cookie it has, and what several objects make of one.
 
-use crate::{Kind, Table};
+use crate::{ObjectKind, Table};
 use std::net::IpAddr;
 use std::sync::Arc;
 use vswitch_flow::action::port;
@@ -30,15 +30,15 @@ const ROUND: u64 = 1;
 const OBJECT_BIT: u64 = 1 << 39;
 
 impl Category {
-    pub(crate) const fn of(kind: Kind) -> Self {
+    pub(crate) const fn of(kind: ObjectKind) -> Self {
         match kind {
-            Kind::Node | Kind::PeerNode => Self::Default,
-            Kind::Pod | Kind::TrafficControl => Self::Pod,
-            Kind::Service | Kind::Endpoints => Self::Service,
-            Kind::AddressGroup | Kind::AppliedToGroup | Kind::NetworkPolicy => Self::NetworkPolicy,
-            Kind::Egress => Self::Egress,
-            Kind::MulticastGroup => Self::Multicast,
-            Kind::Traceflow => Self::Traceflow,
+            ObjectKind::Node | ObjectKind::PeerNode => Self::Default,
+            ObjectKind::Pod | ObjectKind::TrafficControl => Self::Pod,
+            ObjectKind::Service | ObjectKind::Endpoints => Self::Service,
+            ObjectKind::AddressGroup | ObjectKind::AppliedToGroup | ObjectKind::NetworkPolicy => Self::NetworkPolicy,
+            ObjectKind::Egress => Self::Egress,
+            ObjectKind::MulticastGroup => Self::Multicast,
+            ObjectKind::Traceflow => Self::Traceflow,
         }
     }
 

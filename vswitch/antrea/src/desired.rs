@@ -2,7 +2,7 @@
 
 use crate::membership::Joined;
 use crate::object::policy::{Names, Pattern};
-use crate::{Cidr, Family, Key, Kind, Mac, Object, Problems};
+use crate::{Cidr, Family, Key, Mac, Object, ObjectKind, Problems};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::ops::Bound;
@@ -106,7 +106,7 @@ macro_rules! getters {
             /// By its name.
             #[must_use]
             pub fn $name(&self, name: &str) -> Option<&crate::object::$module::$kind> {
-                match &self.objects.get(&Key::new(Kind::$kind, name))?.object {
+                match &self.objects.get(&Key::new(ObjectKind::$kind, name))?.object {
                     Object::$kind(object) => Some(object),
                     _ => None,
                 }
@@ -166,7 +166,7 @@ impl Desired {
     }
 
     /// All of a kind, by name.
-    pub fn of(&self, kind: Kind) -> impl Iterator<Item = (&Key, &Arc<Entry>)> {
+    pub fn of(&self, kind: ObjectKind) -> impl Iterator<Item = (&Key, &Arc<Entry>)> {
         let first = Key::new(kind, "");
         self.objects.range((Bound::Included(first), Bound::Unbounded)).take_while(move |(key, _)| key.kind == kind)
     }

@@ -2,7 +2,7 @@
 
 use crate::object::peer::PeerNode;
 use crate::object::pod::Pod;
-use crate::{Desired, Features, Ids, Key, Kind, Node, Problems, Table, Zones};
+use crate::{Desired, Features, Ids, Key, Node, ObjectKind, Problems, Table, Zones};
 use std::collections::{BTreeSet, HashMap};
 use vswitch_flow::text::Names;
 
@@ -76,13 +76,13 @@ impl Facts<'_> {
         if !self.node.features.pod_vlans {
             return BTreeSet::new();
         }
-        self.vlan_zones_of(self.desired.of(Kind::Pod).map(|(key, _)| key))
+        self.vlan_zones_of(self.desired.of(ObjectKind::Pod).map(|(key, _)| key))
     }
 
     /// Those of the Pods among these objects.
     #[must_use]
     pub fn vlan_zones_of<'b>(&self, keys: impl IntoIterator<Item = &'b Key>) -> BTreeSet<u16> {
-        let pods = keys.into_iter().filter(|key| key.kind == Kind::Pod).filter_map(|key| self.pod(&key.name));
+        let pods = keys.into_iter().filter(|key| key.kind == ObjectKind::Pod).filter_map(|key| self.pod(&key.name));
         let vlans: BTreeSet<u16> = pods.filter_map(|pod| pod.on_wire(self.node)).collect();
         let families = self.node.families.iter();
         families.flat_map(|family| vlans.iter().map(|vlan| Zones::of_vlan(*family, *vlan))).collect()

@@ -74,7 +74,7 @@ pub struct Record {
 
 /// What a message says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum IgmpBody {
     /// Who has joined the group; None: any group.
     Query(Option<Ipv4Addr>),
     /// Groups that the sender joins and leaves. Sources are not told apart: who wants some has joined.
@@ -93,7 +93,7 @@ pub struct Message {
     /// 1 to 3.
     pub version: u8,
     /// What it says.
-    pub body: Body,
+    pub body: IgmpBody,
 }
 
 /// Why a frame is no message.
@@ -110,7 +110,7 @@ pub enum Unreadable {
     /// A checksum is wrong: of IPv4, or of IGMP.
     Checksum,
     /// Its type is none that we know.
-    Kind,
+    ObjectKind,
     /// What it is about is no group.
     Group,
 }
@@ -161,12 +161,12 @@ pub fn read(frame: &[u8]) -> Result<Message, Unreadable> {
     Ok(Message { source: address(header, 12)?, destination: address(header, 16)?, kind, version, body })
 }
 
-fn message(payload: &[u8]) -> Result<(u8, u8, Body), Unreadable> {
+fn message(payload: &[u8]) -> Result<(u8, u8, IgmpBody), Unreadable> {
     let kind = octet(payload, 0)?;
     let group = address(payload, 4)?;
     let one = |change| match is_group(group) {
-        true => Ok(Body::Report(vec![Record { group, change }])),
-        false if is_everybodys(group) => Ok(Body::Report(Vec::new())),
+        true => Ok(IgmpBody::Report(vec![Record { group, change }])),
+        false if is_everybodys(group) => Ok(IgmpBody::Report(Vec::new())),
         false => Err(Unreadable::Group),
     };
     match kind {
@@ -180,13 +180,13 @@ fn message(payload: &[u8]) -> Result<(u8, u8, Body), Unreadable> {
             if !group.is_unspecified() && !group.is_multicast() {
                 return Err(Unreadable::Group);
             }
-            Ok((kind, version, Body::Query(Some(group).filter(|group| !group.is_unspecified()))))
+            Ok((kind, version, IgmpBody::Query(Some(group).filter(|group| !group.is_unspecified()))))
         }
         kind::REPORT_V1 => Ok((kind, 1, one(Change::Join)?)),
         kind::REPORT_V2 => Ok((kind, 2, one(Change::Join)?)),
         kind::LEAVE => Ok((kind, 2, one(Change::Leave)?)),
-        kind::REPORT_V3 => Ok((kind, 3, Body::Report(records(payload)?))),
-        _ => Err(Unreadable::Kind),
+        kind::REPORT_V3 => Ok((kind, 3, IgmpBody::Report(records(payload)?))),
+        _ => Err(Unreadable::ObjectKind),
     }
 }
 

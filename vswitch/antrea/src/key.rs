@@ -6,7 +6,7 @@ use vswitch_proto::antrea::v1;
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)]
-pub enum Kind {
+pub enum ObjectKind {
     /// Of the Node there is one, without a name.
     Node,
     PeerNode,
@@ -23,7 +23,7 @@ pub enum Kind {
     Traceflow,
 }
 
-impl Kind {
+impl ObjectKind {
     /// Those that an agent writes as objects.
     pub const WRITTEN: [Self; 10] = [
         Self::PeerNode,
@@ -87,7 +87,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// Its name.
     pub name: Arc<str>,
 }
@@ -95,14 +95,14 @@ pub struct Key {
 impl Key {
     /// Of a kind and a name.
     #[must_use]
-    pub fn new(kind: Kind, name: &str) -> Self {
+    pub fn new(kind: ObjectKind, name: &str) -> Self {
         Self { kind, name: name.into() }
     }
 
     /// The Node's.
     #[must_use]
     pub fn node() -> Self {
-        Self::new(Kind::Node, "")
+        Self::new(ObjectKind::Node, "")
     }
 
     /// In the interface.

@@ -13,7 +13,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-use crate::{Facts, Key, Kind};
+use crate::{Facts, Key, ObjectKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl PodLife {
     /// Whether it is there still.
     #[must_use]
     pub fn lives(&self, facts: &Facts<'_>) -> bool {
-        facts.ids.cookie(&Key { kind: Kind::Pod, name: Arc::clone(&self.pod) }) == Some(self.serial)
+        facts.ids.cookie(&Key { kind: ObjectKind::Pod, name: Arc::clone(&self.pod) }) == Some(self.serial)
     }
 }
 

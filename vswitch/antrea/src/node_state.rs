@@ -23,7 +23,9 @@ use crate::desired::Entry;
 use crate::membership::Receivers;
 use crate::store::Store;
 use crate::traceflow::Running;
-use crate::{Claim, Code, CompiledObject, Desired, Facts, Flush, Ids, Key, Kind, Node, Ports, Problem, Problems, Wire};
+use crate::{
+    Claim, Code, CompiledObject, Desired, Facts, Flush, Ids, Key, Node, ObjectKind, Ports, Problem, Problems, Wire,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -40,7 +42,7 @@ pub struct Write {
     /// Objects to be gone.
     pub remove: Vec<Key>,
     /// Kinds of which no other objects are to be there.
-    pub sweep: BTreeSet<Kind>,
+    pub sweep: BTreeSet<ObjectKind>,
     /// Good objects are applied though others are refused.
     pub valid_only: bool,
     /// Statuses of objects that went well are left out.
@@ -153,7 +155,7 @@ impl NodeState {
     /// Policies that do not say whom they bind, so that something may pass that they deny: an applied-to group that they name is not there, or has no
     /// name. Costs a look at each policy.
     pub fn unbound(&self) -> impl Iterator<Item = (Key, Problem)> {
-        self.desired.of(Kind::NetworkPolicy).filter_map(|(key, entry)| {
+        self.desired.of(ObjectKind::NetworkPolicy).filter_map(|(key, entry)| {
             let crate::Object::NetworkPolicy(policy) = &entry.object else { return None };
             if policy.is_unbound() {
                 return Some((
@@ -162,7 +164,7 @@ impl NodeState {
                 ));
             }
             let references = entry.object.references().into_iter();
-            let mut groups = references.filter(|reference| reference.key.kind == Kind::AppliedToGroup);
+            let mut groups = references.filter(|reference| reference.key.kind == ObjectKind::AppliedToGroup);
             let missing = groups.find(|reference| self.desired.get(&reference.key).is_none())?;
             let reason = format!("{} is not there yet", missing.key);
             Some((key.clone(), Problem::new(Code::Pending, missing.field, reason).other(missing.key)))
@@ -211,7 +213,7 @@ impl NodeState {
     pub fn holders(&self, ports: &BTreeSet<String>) -> BTreeSet<Key> {
         let claimed = ports.iter().flat_map(|port| self.desired.holders(&Claim::Port(port.clone())));
         // Others claim what they use.
-        let controls = self.desired.of(Kind::TrafficControl);
+        let controls = self.desired.of(ObjectKind::TrafficControl);
         let uses = controls.filter(|(_, entry)| entry.object.ports().iter().any(|port| ports.contains(port)));
         let mut holders: BTreeSet<Key> = claimed.chain(uses.map(|(key, _)| key)).cloned().collect();
         if self.ports_of(&Key::node()).iter().any(|port| ports.contains(port)) {

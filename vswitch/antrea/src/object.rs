@@ -3,7 +3,7 @@
 pub(crate) mod judge;
 
 use crate::problem::Problems;
-use crate::{Cidr, Claim, CompiledObject, Desired, Facts, Flush, Ids, Key, Kind, Node, Problem, Reference};
+use crate::{Cidr, Claim, CompiledObject, Desired, Facts, Flush, Ids, Key, Node, ObjectKind, Problem, Reference};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use vswitch_proto::antrea::v1;
@@ -20,8 +20,8 @@ macro_rules! kinds {
         impl Object {
             /// What it is.
             #[must_use]
-            pub const fn kind(&self) -> Kind {
-                match self { $(Self::$kind(_) => Kind::$kind,)* }
+            pub const fn kind(&self) -> ObjectKind {
+                match self { $(Self::$kind(_) => ObjectKind::$kind,)* }
             }
 
             /// Reads a message. What is wrong with it by itself goes to `problems`, all of it; None if nothing can be made of it. The name is
@@ -35,7 +35,7 @@ macro_rules! kinds {
             /// The name in a message, and what it is the name of.
             #[must_use]
             pub fn key_of(message: &v1::object::Object) -> Key {
-                match message { $(v1::object::Object::$kind(message) => Key::new(Kind::$kind, &$module::$kind::name_of(message)),)* }
+                match message { $(v1::object::Object::$kind(message) => Key::new(ObjectKind::$kind, &$module::$kind::name_of(message)),)* }
             }
 
             /// Objects that it names, whether they are there or not.
@@ -106,7 +106,7 @@ impl Object {
     pub fn drags(&self) -> Vec<Key> {
         match self {
             // A Service writes for its Endpoints.
-            Self::Endpoints(endpoints) => vec![Key::new(Kind::Service, &endpoints.service)],
+            Self::Endpoints(endpoints) => vec![Key::new(ObjectKind::Service, &endpoints.service)],
             _ => Vec::new(),
         }
     }
@@ -140,7 +140,7 @@ impl Object {
                     }
                 }
                 Claim::Port(port) => {
-                    let controls = desired.of(Kind::TrafficControl);
+                    let controls = desired.of(ObjectKind::TrafficControl);
                     add(&mut controls.filter(|(_, entry)| entry.object.ports().contains(port)).map(|(key, _)| key));
                 }
                 _ => {}
@@ -157,13 +157,14 @@ impl Object {
     /// Objects that are compiled anew when this one comes, changes or goes, since of all of its kind that name the same Pod one counts. Those
     /// of Pods in `seen` are not told again.
     #[must_use]
-    pub(crate) fn rivals(&self, desired: &Desired, seen: &mut HashSet<(Kind, Key)>) -> Vec<Key> {
+    pub(crate) fn rivals(&self, desired: &Desired, seen: &mut HashSet<(ObjectKind, Key)>) -> Vec<Key> {
         let kind = self.kind();
-        if !matches!(kind, Kind::Egress | Kind::TrafficControl) {
+        if !matches!(kind, ObjectKind::Egress | ObjectKind::TrafficControl) {
             return Vec::new();
         }
         let pods = self.references().into_iter().map(|reference| reference.key);
-        let new: Vec<Key> = pods.filter(|pod| pod.kind == Kind::Pod && seen.insert((kind, pod.clone()))).collect();
+        let new: Vec<Key> =
+            pods.filter(|pod| pod.kind == ObjectKind::Pod && seen.insert((kind, pod.clone()))).collect();
         new.iter().flat_map(|pod| desired.referrers(pod)).filter(|key| key.kind == kind).cloned().collect()
     }
 
@@ -180,17 +181,17 @@ impl Object {
 
     /// The same of one that is gone, by its name.
     pub fn dragged_by(key: &Key) -> impl Iterator<Item = Key> {
-        let service = key.name.rsplit_once(':').filter(|_| key.kind == Kind::Endpoints);
-        service.into_iter().map(|(service, _)| Key::new(Kind::Service, service))
+        let service = key.name.rsplit_once(':').filter(|_| key.kind == ObjectKind::Endpoints);
+        service.into_iter().map(|(service, _)| Key::new(ObjectKind::Service, service))
     }
 }
 
 /// Forgets the numbers of an object that is gone.
 pub(crate) fn release(key: &Key, ids: &mut Ids) {
     match key.kind {
-        Kind::Service => service::release(&key.name, ids),
-        Kind::NetworkPolicy => policy::release(&key.name, ids),
-        Kind::MulticastGroup => multicast::release(&key.name, ids),
+        ObjectKind::Service => service::release(&key.name, ids),
+        ObjectKind::NetworkPolicy => policy::release(&key.name, ids),
+        ObjectKind::MulticastGroup => multicast::release(&key.name, ids),
         _ => {}
     }
     ids.release_cookie(key);

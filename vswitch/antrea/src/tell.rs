@@ -13,7 +13,7 @@ mod tuple;
 
 pub use decision::{Decision, Disposition};
 pub use merge::Merged;
-pub use naming::{Naming, Parties, Verdict, label_bytes, source};
+pub use naming::{Naming, Parties, PolicyVerdict, label_bytes, source};
 pub use numbers::{
     CONTROLLER_POLICY, CONTROLLER_SERVICE, MARK_TRANSLATED, METER_DNS, METER_IGMP, METER_POLICY, METER_SERVICE, back,
 };

@@ -22,7 +22,7 @@ mod tell;
 #[cfg(test)]
 mod tests;
 
-use crate::{Facts, Family, Key, Kind};
+use crate::{Facts, Family, Key, ObjectKind};
 use std::net::IpAddr;
 use std::sync::Arc;
 use vswitch_flow::action::port;
@@ -32,7 +32,7 @@ use vswitch_proto::antrea::v1;
 
 pub(crate) use compile::{compile, drops};
 pub(crate) use read::read;
-pub use tell::{Seen, Told};
+pub use tell::{Seen, TraceflowReport};
 
 /// The highest tag: DSCP has six bits.
 pub const TAG_MAX: u8 = 63;
@@ -154,7 +154,7 @@ impl Traceflow {
     /// Its identity among what writes flows.
     #[must_use]
     pub fn key(&self) -> Key {
-        Key::new(Kind::Traceflow, &self.message.name)
+        Key::new(ObjectKind::Traceflow, &self.message.name)
     }
 
     /// The packet that is to be sent for it, through all tables; None: it waits for one.

@@ -1,7 +1,7 @@
 //! Connection tracking without packets: who talks to whom, in which state, under which other name.
 //!
 //! **Where in the walk**: behind `ct()`. The switch's own `conntrack` room reads a packet into a [`Seen`], asks [`Tracker::track`], and writes what the
-//! [`Verdict`] says back into the packet. Bytes, checksums and fragments are that room's business; here are only values.
+//! [`TrackVerdict`] says back into the packet. Bytes, checksums and fragments are that room's business; here are only values.
 //!
 //! **Semantics**: Open vSwitch 3.1's userspace datapath (`lib/conntrack.c`, `lib/conntrack-tcp.c`), except where it is wrong: a bare `nat` on a new connection is the identity, what finds no free
 //! tuple or no room is refused by name, ICMP identifiers are translated on a clash, SCTP has ports.
@@ -31,7 +31,7 @@ mod tuple;
 pub use checksum::Checksum;
 pub use memory::{Memory, Ordinary};
 pub use nat::{Nat, NatSide, choose};
-pub use request::{Direction, Helper, L4, Refusal, Related, Request, Rewrite, Seen, Verdict, state};
+pub use request::{Direction, Helper, L4, Refusal, Related, Request, Rewrite, Seen, TrackVerdict, state};
 pub use timeout::{Class, KERNEL_ONLY, Policy, UnknownClass};
 pub use tracker::{
     Config, Connection, Control, Counts, Event, EventKind, Expected, Filter, Handle, Limits, Link, Owner, RestoreError,

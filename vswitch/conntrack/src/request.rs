@@ -94,7 +94,7 @@ pub struct Request {
     /// `ct_state` that the packet brings from an earlier `ct()` of the same zone; 0: none. If that one translated it, it is found by what it was translated to, keeps the
     /// `snat` and `dnat` of it, and is not translated again.
     pub before: u32,
-    /// The last of those earlier `ct()` had no `nat`, and knew its connection ([`Verdict::known`]). The packet is not judged again then, but keeps the state that it has (Open vSwitch remembers its connection); else it is, though it
+    /// The last of those earlier `ct()` had no `nat`, and knew its connection ([`TrackVerdict::known`]). The packet is not judged again then, but keeps the state that it has (Open vSwitch remembers its connection); else it is, though it
     /// may be judged differently the second time.
     pub cached: bool,
     /// The last of those earlier `ct()` found no connection, and remembered none: with `commit` it is not looked for again before it is entered.
@@ -150,7 +150,7 @@ pub enum Refusal {
 
 /// What the tracker says about a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct TrackVerdict {
     /// Bits of [`state`].
     pub state: u32,
     /// Of the connection.
@@ -175,7 +175,7 @@ pub struct Verdict {
     pub controls: bool,
 }
 
-impl Verdict {
+impl TrackVerdict {
     /// Of a packet that belongs to nothing and opens nothing.
     pub const INVALID: Self = Self {
         state: state::INV | state::TRK,

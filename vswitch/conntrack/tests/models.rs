@@ -7,8 +7,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use vswitch_conntrack::{
-    Config, Connection, End, Family, Filter, L4, Link, Nat, NatSide, Owner, Refusal, Request, Seen, Tracker, Tuple,
-    Verdict, protocol, state,
+    Config, Connection, End, Family, Filter, L4, Link, Nat, NatSide, Owner, Refusal, Request, Seen, TrackVerdict,
+    Tracker, Tuple, protocol, state,
 };
 use vswitch_models::{explore, thread};
 
@@ -31,13 +31,13 @@ fn tracker(connections_max: usize) -> Arc<Tracker> {
 }
 
 /// A packet that commits its connection, with a mark to know it by.
-fn commit(tracker: &Tracker, tuple: Tuple, mark: u32, now: u64) -> Verdict {
+fn commit(tracker: &Tracker, tuple: Tuple, mark: u32, now: u64) -> TrackVerdict {
     let request = Request { commit: true, mark: (mark, u32::MAX), ..Request::default() };
     tracker.track(&Seen { tuple, l4: L4::Udp, len: 60 }, &request, 0, now)
 }
 
 /// A packet that commits its connection, translated to the one address and port that there are.
-fn commit_translated(tracker: &Tracker, tuple: Tuple, to: End, mark: u32, now: u64) -> Verdict {
+fn commit_translated(tracker: &Tracker, tuple: Tuple, to: End, mark: u32, now: u64) -> TrackVerdict {
     let addresses = Some((to.addr, to.addr));
     let nat = Nat { side: Some(NatSide::Src), addresses, ports: Some((to.port, to.port)), random: false };
     let request = Request { commit: true, nat: Some(nat), mark: (mark, u32::MAX), ..Request::default() };
@@ -45,12 +45,12 @@ fn commit_translated(tracker: &Tracker, tuple: Tuple, to: End, mark: u32, now: u
 }
 
 /// A packet that only asks.
-fn look(tracker: &Tracker, tuple: Tuple, now: u64) -> Verdict {
+fn look(tracker: &Tracker, tuple: Tuple, now: u64) -> TrackVerdict {
     tracker.track(&Seen { tuple, l4: L4::Udp, len: 60 }, &Request::default(), 0, now)
 }
 
 /// Whether a packet belonged to a connection; which must be this one.
-fn belongs(verdict: &Verdict, original: Tuple, mark: u32) -> bool {
+fn belongs(verdict: &TrackVerdict, original: Tuple, mark: u32) -> bool {
     if verdict.known {
         assert_eq!((verdict.original, verdict.mark), (Some(original), mark), "another connection: {verdict:?}");
     } else {

@@ -7,14 +7,14 @@ use crate::{Field, FlowKey, FlowMask};
 
 /// What of a packet decides which fields it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kind {
+pub struct PacketKind {
     eth_type: u16,
     proto: u8,
     /// Type and code, of ICMPv6.
     ports: (u16, u16),
 }
 
-impl Kind {
+impl PacketKind {
     /// Of a packet.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // the fields are as wide
@@ -44,7 +44,7 @@ impl FlowMask {
     /// them packets that have these fields would be taken for packets that do not: CVE-2023-5366).
     ///
     /// `kind` is that of the packet as it came in.
-    pub fn close_protocol(&mut self, kind: Kind) {
+    pub fn close_protocol(&mut self, kind: PacketKind) {
         use Field as F;
         let (v4, v6) = (kind.eth_type == ETH_IPV4, kind.eth_type == ETH_IPV6);
         let arp = matches!(kind.eth_type, ETH_ARP | ETH_RARP);
@@ -73,7 +73,7 @@ impl FlowMask {
     }
 
     /// Likewise, of what an IP packet has behind its header. The mask has `nw_proto`.
-    fn close_l4(&mut self, kind: Kind) {
+    fn close_l4(&mut self, kind: PacketKind) {
         use Field as F;
         if kind.proto != IP_TCP {
             self.without(&[F::TcpFlags]);

@@ -10,7 +10,7 @@ mod parameters;
 pub(crate) mod rules;
 mod size;
 
-pub use check::{CheckContext, CheckError, Place, check};
+pub use check::{CheckContext, CheckError, ListPlace, check};
 pub use normal::{accept, normalize};
 pub use parameters::{
     Bundle, Controller, Ct, CtZone, HashFields, Learn, LearnSource, LearnSpec, Multipath, MultipathAlgorithm, Nat,

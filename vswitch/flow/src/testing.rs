@@ -2,8 +2,8 @@
 #![allow(clippy::cast_possible_truncation)] // values are cut to what a field has
 
 use crate::action::{
-    Bundle, CheckContext, Controller, Ct, CtZone, HashFields, Learn, LearnSource, LearnSpec, Multipath,
-    MultipathAlgorithm, Nat, Place, Reason, Reject, Sample, SampleDirection, check, normalize, port,
+    Bundle, CheckContext, Controller, Ct, CtZone, HashFields, Learn, LearnSource, LearnSpec, ListPlace, Multipath,
+    MultipathAlgorithm, Nat, Reason, Reject, Sample, SampleDirection, check, normalize, port,
 };
 use crate::field::Format;
 use crate::spec::{
@@ -380,7 +380,7 @@ pub(crate) fn flow() -> BoxedStrategy<FlowSpec> {
     (numbers, times, any::<[bool; 5]>(), select(MATCHES), list())
         .prop_map(|(numbers, times, flags, text, actions)| {
             let matching = parse_match(&text.replace("reg3[0..3]=2", "reg3=2/0xf"), &NoNames).expect(text).value;
-            let context = CheckContext { matching: Some(&matching), place: Place::Flow { table: numbers.0 } };
+            let context = CheckContext { matching: Some(&matching), place: ListPlace::Flow { table: numbers.0 } };
             let actions = allowed(actions, &context).into();
             FlowSpec {
                 table: numbers.0,
@@ -433,7 +433,7 @@ pub(crate) fn group() -> BoxedStrategy<GroupSpec> {
     (0u32..=0xffff_ff00, select(kinds), selection(), vec(bucket, 0..4))
         .prop_map(|(id, kind, selection, buckets)| {
             let most = if kind == GroupKind::Indirect { 1 } else { usize::MAX };
-            let context = CheckContext { matching: None, place: Place::Bucket };
+            let context = CheckContext { matching: None, place: ListPlace::Bucket };
             let buckets = buckets.into_iter().take(most).enumerate().map(|(i, (id, weight, port, group, actions))| {
                 let unwatched = kind == GroupKind::FastFailover && port.is_none() && group.is_none();
                 BucketSpec {

@@ -20,12 +20,12 @@ pub struct Outer {
     /// IPv4: don't fragment. IPv6 ignores it.
     pub df: bool,
     /// What follows the IP header.
-    pub body: Body,
+    pub body: TunnelHeader,
 }
 
 /// The header between IP and the inner frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Body {
+pub enum TunnelHeader {
     /// UDP and Geneve.
     Geneve {
         /// Virtual network identifier; its low 24 bits are sent, as Open vSwitch does with a tunnel id.
@@ -124,11 +124,11 @@ impl Header {
     pub fn new(outer: &Outer) -> Result<Self, HeaderError> {
         let mut bytes = [0; HEADER_MAX];
         let (protocol, transport) = match outer.body {
-            Body::Geneve { csum, .. } | Body::Vxlan { csum, .. } => {
+            TunnelHeader::Geneve { csum, .. } | TunnelHeader::Vxlan { csum, .. } => {
                 let csum = csum || matches!(outer.ends, Ends::V6 { .. });
                 (wire::PROTOCOL_UDP, Transport::Udp { csum })
             }
-            Body::Gre { csum, seq, .. } => (wire::PROTOCOL_GRE, Transport::Gre { csum, seq }),
+            TunnelHeader::Gre { csum, seq, .. } => (wire::PROTOCOL_GRE, Transport::Gre { csum, seq }),
         };
         let mut writer = Writer::new(&mut bytes);
         writer.put(&outer.eth_dst).put(&outer.eth_src);
@@ -142,8 +142,8 @@ impl Header {
         };
         let pseudo = fold(wire::pseudo(&outer.ends, protocol));
         let id = match outer.body {
-            Body::Geneve { vni, .. } | Body::Vxlan { vni, .. } => vni & 0x00ff_ffff,
-            Body::Gre { key, .. } => key.unwrap_or(0),
+            TunnelHeader::Geneve { vni, .. } | TunnelHeader::Vxlan { vni, .. } => vni & 0x00ff_ffff,
+            TunnelHeader::Gre { key, .. } => key.unwrap_or(0),
         };
         let plain = len as usize == PLAIN
             && matches!((&outer.ends, transport), (Ends::V4 { .. }, Transport::Udp { csum: false }));
@@ -299,9 +299,9 @@ fn put_ip(writer: &mut Writer<'_>, outer: &Outer, protocol: u8) {
 }
 
 /// What is behind the IP header. Every field that each packet changes is 0.
-fn put_body(writer: &mut Writer<'_>, body: &Body) -> Result<(), HeaderError> {
+fn put_body(writer: &mut Writer<'_>, body: &TunnelHeader) -> Result<(), HeaderError> {
     match *body {
-        Body::Geneve { vni, dst_port, oam, ref options, .. } => {
+        TunnelHeader::Geneve { vni, dst_port, oam, ref options, .. } => {
             let critical = is_critical(options)?;
             let flags = if oam { wire::GENEVE_OAM } else { 0 } | if critical { wire::GENEVE_CRITICAL } else { 0 };
             #[allow(clippy::cast_possible_truncation)] // at most SPACE_MAX
@@ -309,7 +309,7 @@ fn put_body(writer: &mut Writer<'_>, body: &Body) -> Result<(), HeaderError> {
             writer.be16(0).be16(dst_port).be32(0);
             writer.put(&[words, flags]).be16(wire::ETH_TYPE_TEB).be32(vni << 8).put(options);
         }
-        Body::Vxlan { vni, dst_port, gbp, .. } => {
+        TunnelHeader::Vxlan { vni, dst_port, gbp, .. } => {
             writer.be16(0).be16(dst_port).be32(0);
             match gbp.map(|(flags, id)| (flags & wire::GBP_FLAGS, id)) {
                 None | Some((0, 0)) => writer.be32(u32::from(wire::VXLAN_VNI) << 24),
@@ -317,7 +317,7 @@ fn put_body(writer: &mut Writer<'_>, body: &Body) -> Result<(), HeaderError> {
             };
             writer.be32(vni << 8);
         }
-        Body::Gre { key, csum, seq } => {
+        TunnelHeader::Gre { key, csum, seq } => {
             let flag = |there: bool, flag: u16| if there { flag } else { 0 };
             let flags = flag(csum, wire::GRE_CSUM) | flag(key.is_some(), wire::GRE_KEY) | flag(seq, wire::GRE_SEQ);
             writer.be16(flags).be16(wire::ETH_TYPE_TEB);

@@ -20,7 +20,7 @@ mod read;
 pub mod routes;
 mod wire;
 
-pub use header::{Body, ChecksumAt, Header, HeaderError, Outer, source_port};
+pub use header::{ChecksumAt, Header, HeaderError, Outer, TunnelHeader, source_port};
 pub use neighbours::{Neighbour, Neighbours};
 pub use options::OptionMap;
 pub use read::{Malformed, Outside, WireChecksum, read};
@@ -38,7 +38,7 @@ pub const VXLAN_PORT: u16 = 4789;
 
 /// What a tunnel speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum TunnelKind {
     /// RFC 8926.
     Geneve,
     /// RFC 7348, with the Group Policy extension (draft-smith-vxlan-group-policy).

@@ -4,7 +4,7 @@
 //! that must not be. Beyond that, fragments are, lengths must agree with each other, and what is inside is an Ethernet frame. The group policy of VXLAN is understood, as by Linux.
 
 use crate::wire::{self, BASE, IPV4, IPV6, UDP, be16, be32, fold, part, pseudo, sum};
-use crate::{Ends, Kind};
+use crate::{Ends, TunnelKind};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outside {
     /// As it was read.
-    pub kind: Kind,
+    pub kind: TunnelKind,
     /// The two ends.
     pub ends: Ends,
     /// Type of service, traffic class.
@@ -84,10 +84,10 @@ pub enum Malformed {
 ///
 /// # Errors
 /// Total: whatever the bytes are, it says what is wrong with them.
-pub fn read(kind: Kind, packet: &[u8], len: usize, l3: usize) -> Result<Outside, Malformed> {
+pub fn read(kind: TunnelKind, packet: &[u8], len: usize, l3: usize) -> Result<Outside, Malformed> {
     let packet = &packet[..packet.len().min(len)];
     let ip = ip(packet, len, l3)?;
-    let protocol = if kind == Kind::Gre { wire::PROTOCOL_GRE } else { wire::PROTOCOL_UDP };
+    let protocol = if kind == TunnelKind::Gre { wire::PROTOCOL_GRE } else { wire::PROTOCOL_UDP };
     if ip.protocol != protocol {
         return Err(Malformed::Protocol);
     }
@@ -106,9 +106,9 @@ pub fn read(kind: Kind, packet: &[u8], len: usize, l3: usize) -> Result<Outside,
         checksum: None,
     };
     match kind {
-        Kind::Geneve => udp(packet, &mut outside).and_then(|()| geneve(packet, &mut outside))?,
-        Kind::Vxlan => udp(packet, &mut outside).and_then(|()| vxlan(packet, &mut outside))?,
-        Kind::Gre => gre(packet, &mut outside)?,
+        TunnelKind::Geneve => udp(packet, &mut outside).and_then(|()| geneve(packet, &mut outside))?,
+        TunnelKind::Vxlan => udp(packet, &mut outside).and_then(|()| vxlan(packet, &mut outside))?,
+        TunnelKind::Gre => gre(packet, &mut outside)?,
     }
     if outside.header_len + wire::ETHERNET > outside.payload_end {
         return Err(Malformed::Length);

@@ -133,7 +133,7 @@ struct Length {
 
 /// A route among those of its length, in order of lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct RouteRank {
     network: IpAddr,
     connected: bool,
     port: u32,
@@ -150,7 +150,7 @@ struct Way {
 #[derive(Clone, Debug, Default)]
 struct Tables {
     /// Without empty lists.
-    lists: BTreeMap<Length, BTreeMap<Place, Way>>,
+    lists: BTreeMap<Length, BTreeMap<RouteRank, Way>>,
     /// By port, in the order given; without empty ones.
     addresses: BTreeMap<u32, Vec<Cidr>>,
     users: usize,
@@ -245,7 +245,7 @@ impl Routes {
         let v6 = to.is_ipv6();
         let lengths = Length { v6, host: 0 }..=Length { v6, host: u8::MAX };
         self.tables.lists.range(lengths).find_map(|(length, list)| {
-            let same = list.range(Place::all(length.prefix(to).network()));
+            let same = list.range(RouteRank::all(length.prefix(to).network()));
             same.map(|(place, way)| length.listed(place, way)).find(|listed| listed.source.is_some())
         })
     }
@@ -281,7 +281,7 @@ impl UserRoute {
 }
 
 impl Length {
-    fn listed(self, place: &Place, way: &Way) -> Listed {
+    fn listed(self, place: &RouteRank, way: &Way) -> Listed {
         Listed {
             prefix: self.prefix(place.network),
             port: place.port,
@@ -302,7 +302,7 @@ impl Length {
     }
 }
 
-impl Place {
+impl RouteRank {
     /// All routes to a network.
     fn all(network: IpAddr) -> std::ops::RangeInclusive<Self> {
         Self { network, connected: false, port: 0 }..=Self { network, connected: true, port: u32::MAX }
@@ -315,19 +315,19 @@ impl Tables {
     }
 
     /// Where a user's route to a prefix is.
-    fn user(&self, prefix: Cidr) -> Option<Place> {
+    fn user(&self, prefix: Cidr) -> Option<RouteRank> {
         let list = self.lists.get(&prefix.is_valid().then(|| Length::of(prefix))?)?;
-        let (place, _) = list.range(Place::all(prefix.address)).next()?;
+        let (place, _) = list.range(RouteRank::all(prefix.address)).next()?;
         (!place.connected).then_some(*place)
     }
 
     /// Adds a route, unless there is one just there.
     fn insert(&mut self, prefix: Cidr, (connected, port): (bool, u32), way: Way) {
-        let place = Place { network: prefix.network(), connected, port };
+        let place = RouteRank { network: prefix.network(), connected, port };
         self.lists.entry(Length::of(prefix)).or_default().entry(place).or_insert(way);
     }
 
-    fn delete(&mut self, prefix: Cidr, place: Place) {
+    fn delete(&mut self, prefix: Cidr, place: RouteRank) {
         if let Some(list) = self.lists.get_mut(&Length::of(prefix)) {
             list.remove(&place);
             if list.is_empty() {
@@ -338,7 +338,7 @@ impl Tables {
 
     fn set_addresses(&mut self, port: u32, addresses: &[Cidr]) {
         for old in self.addresses.remove(&port).unwrap_or_default() {
-            self.delete(old, Place { network: old.network(), connected: true, port });
+            self.delete(old, RouteRank { network: old.network(), connected: true, port });
         }
         for new in addresses {
             let source = Some(new.address);

@@ -15,7 +15,7 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D
 /// A policy without its metadata.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Body {
+pub struct AntreaPolicyBody {
     /// What is asked for.
     pub spec: Spec,
 }

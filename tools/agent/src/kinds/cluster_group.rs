@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// ClusterGroup without its metadata.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Body {
+pub struct ClusterGroupBody {
     /// What is asked for.
     pub spec: Spec,
 }

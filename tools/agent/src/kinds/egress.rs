@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// Egress without its metadata.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Body {
+pub struct EgressBody {
     /// What is asked for.
     pub spec: Spec,
     /// What there is.
@@ -71,7 +71,7 @@ pub struct Status {
     pub egress_ip: String,
 }
 
-pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<Body>, FieldError> {
+pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<EgressBody>, FieldError> {
     tree.strip(&["status"], &["conditions"]);
     typed_without_unknown(tree, unknown).map(Box::new)
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// EndpointSlice without its metadata.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Body {
+pub struct EndpointSliceBody {
     /// What its addresses are.
     pub address_type: AddressType,
     /// Endpoints.
@@ -103,7 +103,7 @@ pub struct Port {
     pub app_protocol: Option<String>,
 }
 
-pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<Body>, FieldError> {
+pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<EndpointSliceBody>, FieldError> {
     tree.strip(&["endpoints"], &["deprecatedTopology"]);
     typed_without_unknown(tree, unknown).map(Box::new)
 }

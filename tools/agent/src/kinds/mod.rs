@@ -64,35 +64,35 @@ impl Meta {
 
 /// What a document says, by kind.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Body {
+pub enum DocumentBody {
     /// Namespace: its labels are all of it.
     Namespace,
     /// Node.
-    Node(node::Body),
+    Node(node::NodeBody),
     /// The agent's own.
-    NodeConfig(Box<node_config::Body>),
+    NodeConfig(Box<node_config::NodeConfigBody>),
     /// Pod.
-    Pod(Box<pod::Body>),
+    Pod(Box<pod::PodBody>),
     /// Service.
-    Service(Box<service::Body>),
+    Service(Box<service::ServiceBody>),
     /// EndpointSlice.
-    EndpointSlice(Box<endpoint_slice::Body>),
+    EndpointSlice(Box<endpoint_slice::EndpointSliceBody>),
     /// NetworkPolicy of networking.k8s.io.
-    K8sPolicy(Box<k8s_policy::Body>),
+    K8sPolicy(Box<k8s_policy::K8sPolicyBody>),
     /// NetworkPolicy of crd.antrea.io.
-    AntreaPolicy(Box<antrea_policy::Body>),
+    AntreaPolicy(Box<antrea_policy::AntreaPolicyBody>),
     /// ClusterNetworkPolicy.
-    ClusterPolicy(Box<antrea_policy::Body>),
+    ClusterPolicy(Box<antrea_policy::AntreaPolicyBody>),
     /// Tier.
-    Tier(tier::Body),
+    Tier(tier::TierBody),
     /// ClusterGroup.
-    ClusterGroup(Box<cluster_group::Body>),
+    ClusterGroup(Box<cluster_group::ClusterGroupBody>),
     /// Group of a namespace.
-    Group(Box<cluster_group::Body>),
+    Group(Box<cluster_group::ClusterGroupBody>),
     /// Egress.
-    Egress(Box<egress::Body>),
+    Egress(Box<egress::EgressBody>),
     /// TrafficControl.
-    TrafficControl(Box<traffic_control::Body>),
+    TrafficControl(Box<traffic_control::TrafficControlBody>),
     /// A policy that is not understood as a whole.
     WrongPolicy(Box<ruled::WrongPolicy>),
     /// A document of another kind that is not understood.
@@ -100,7 +100,7 @@ pub enum Body {
         /// Its metadata is right.
         has_meta: bool,
         /// Of a Pod: where it is, as far as that can be read.
-        pod: Option<Box<pod::Body>>,
+        pod: Option<Box<pod::PodBody>>,
     },
 }
 
@@ -117,13 +117,13 @@ pub struct Document {
     /// Its metadata.
     pub meta: Meta,
     /// What it says.
-    pub body: Body,
+    pub body: DocumentBody,
 }
 
 impl Document {
     /// Whether it is understood, but for rules of a policy perhaps.
     pub fn is_understood(&self) -> bool {
-        !matches!(self.body, Body::WrongPolicy(_) | Body::Wrong { .. })
+        !matches!(self.body, DocumentBody::WrongPolicy(_) | DocumentBody::Wrong { .. })
     }
 
     /// Whether nobody knows what it is: it may hold any document.
@@ -139,20 +139,20 @@ impl Document {
     /// Whether policies may select other Pods by this document, which is not understood, than by `old`, which is what
     /// it said when it was right.
     pub fn is_in_doubt(&self, old: &Self) -> bool {
-        let Body::Wrong { has_meta, pod } = &self.body else { return false };
+        let DocumentBody::Wrong { has_meta, pod } = &self.body else { return false };
         let is_same = *has_meta && self.meta.labels == old.meta.labels;
-        let account = |body: &pod::Body| body.spec.service_account_name.clone();
+        let account = |body: &pod::PodBody| body.spec.service_account_name.clone();
         match &old.body {
-            Body::Namespace => !is_same,
-            Body::Pod(old) => !is_same || pod.as_deref().map(account) != Some(account(old)),
-            Body::ClusterGroup(_) | Body::Group(_) => true,
+            DocumentBody::Namespace => !is_same,
+            DocumentBody::Pod(old) => !is_same || pod.as_deref().map(account) != Some(account(old)),
+            DocumentBody::ClusterGroup(_) | DocumentBody::Group(_) => true,
             _ => false,
         }
     }
 
     /// Takes over where a Pod is: as `old` says.
     pub fn stand_beside(&mut self, old: &Self) {
-        if let (Body::Wrong { pod, .. }, Body::Pod(old)) = (&mut self.body, &old.body) {
+        if let (DocumentBody::Wrong { pod, .. }, DocumentBody::Pod(old)) = (&mut self.body, &old.body) {
             *pod = Some(old.clone());
         }
     }

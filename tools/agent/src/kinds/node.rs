@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// Node without its metadata.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Body {
+pub struct NodeBody {
     /// What is asked for.
     #[serde(default)]
     pub spec: Spec,
@@ -46,7 +46,7 @@ pub struct Address {
     pub address: String,
 }
 
-impl Body {
+impl NodeBody {
     /// Where its Pods' addresses are from.
     pub fn pod_cidrs(&self) -> Vec<String> {
         match (&self.spec.pod_cidr, self.spec.pod_cidrs.is_empty()) {
@@ -61,7 +61,7 @@ impl Body {
     }
 }
 
-pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Body, FieldError> {
+pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<NodeBody, FieldError> {
     tree.strip(
         &["spec"],
         &["configSource", "externalID", "podPreemptionPolicy", "providerID", "taints", "unschedulable"],

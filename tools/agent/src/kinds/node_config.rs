@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// NodeConfig without its metadata.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Body {
+pub struct NodeConfigBody {
     /// What is asked for.
     pub spec: Spec,
 }

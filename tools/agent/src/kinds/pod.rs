@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// Pod without its metadata.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Body {
+pub struct PodBody {
     /// What is asked for.
     #[serde(default)]
     pub spec: Spec,
@@ -172,7 +172,7 @@ const CONTAINER_IGNORED: [&str; 21] = [
     "workingDir",
 ];
 
-pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<Body>, FieldError> {
+pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<PodBody>, FieldError> {
     tree.strip(&["spec"], &SPEC_IGNORED);
     // kubectl prints the account under both its names.
     if tree.at(&["spec", "serviceAccountName"]).is_some() {
@@ -187,7 +187,7 @@ pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Bo
 }
 
 /// Where a Pod is that is not understood: its addresses, Node and account, as far as they can be read.
-pub(super) fn left_of(tree: &Tree) -> Body {
+pub(super) fn left_of(tree: &Tree) -> PodBody {
     let read = |path: &[&str]| tree.at(path);
     let text = |path: &[&str]| read(path).and_then(Tree::text).map(str::to_owned);
     let is_true = |path: &[&str]| read(path).is_some_and(|tree| tree.value == Value::Bool(true));
@@ -203,5 +203,5 @@ pub(super) fn left_of(tree: &Tree) -> Body {
         pod_ips: read(&["status", "podIPs"]).and_then(|ips| typed(ips).ok()).unwrap_or_default(),
         ..Status::default()
     };
-    Body { spec, status }
+    PodBody { spec, status }
 }

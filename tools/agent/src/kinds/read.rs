@@ -1,7 +1,7 @@
 //! From trees to documents.
 
 use super::ruled::{self, Class, WrongPolicy};
-use super::{Body, Document, DocumentKey, Meta, egress, endpoint_slice, node, pod, service, unserved};
+use super::{Document, DocumentBody, DocumentKey, Meta, egress, endpoint_slice, node, pod, service, unserved};
 use crate::problem::{Fields, Origin, Problem};
 use crate::source::{Entry, FieldError, Tree, Unread, Value, Words, typed, typed_without_unknown};
 use serde::Deserialize;
@@ -86,7 +86,7 @@ struct Named {
     words: Words,
     group: String,
     /// Of the kinds that are read.
-    kind: Option<Kind>,
+    kind: Option<KnownKind>,
     class: Option<Class>,
     /// It has metadata that do not say a namespace.
     has_no_namespace: bool,
@@ -189,8 +189,8 @@ impl Named {
             meta
         });
         let body = match self.class {
-            Some(class) => Body::WrongPolicy(Box::new(WrongPolicy::unknown(class))),
-            None => Body::Wrong { has_meta, pod: None },
+            Some(class) => DocumentBody::WrongPolicy(Box::new(WrongPolicy::unknown(class))),
+            None => DocumentBody::Wrong { has_meta, pod: None },
         };
         Document { key: self.key(&meta), origin, meta, body }
     }
@@ -222,7 +222,7 @@ impl Read<'_> {
             _ => false,
         };
         let key = (if may_be_any { "" } else { "." }.to_owned(), String::new());
-        let body = Body::Wrong { has_meta: false, pod: None };
+        let body = DocumentBody::Wrong { has_meta: false, pod: None };
         self.documents.push(Document { key, origin, meta: Meta::default(), body });
     }
 
@@ -287,12 +287,12 @@ impl Read<'_> {
         let key = named.key(&meta);
         let (body, errors) = match (of.parse, named.class) {
             (Parse::Policy, Some(class)) => ruled::parse(class, &mut tree),
-            (Parse::Policy, None) => (Body::Wrong { has_meta: true, pod: None }, Vec::new()),
+            (Parse::Policy, None) => (DocumentBody::Wrong { has_meta: true, pod: None }, Vec::new()),
             (Parse::Other(parse), _) => match parse(&mut tree, &mut unknown) {
                 Ok(body) => (body, Vec::new()),
                 Err(error) => {
                     let pod = (kind == "Pod").then(|| Box::new(pod::left_of(&tree)));
-                    (Body::Wrong { has_meta: true, pod }, vec![error])
+                    (DocumentBody::Wrong { has_meta: true, pod }, vec![error])
                 }
             },
         };
@@ -307,9 +307,9 @@ fn without_meta(named: &Named, origin: Origin, tree: &mut Tree) -> Document {
     let mut document = named.wrong(origin, None);
     if let Some(class) = named.class {
         tree.strip(&[], &["apiVersion", "kind", "metadata"]);
-        document.body = Body::WrongPolicy(Box::new(of_body(class, tree)));
+        document.body = DocumentBody::WrongPolicy(Box::new(of_body(class, tree)));
     } else if named.words.kind == "Pod" {
-        document.body = Body::Wrong { has_meta: false, pod: Some(Box::new(pod::left_of(tree))) };
+        document.body = DocumentBody::Wrong { has_meta: false, pod: Some(Box::new(pod::left_of(tree))) };
     }
     document
 }
@@ -317,9 +317,11 @@ fn without_meta(named: &Named, origin: Origin, tree: &mut Tree) -> Document {
 /// What a policy says whose metadata is wrong.
 fn of_body(class: Class, tree: &mut Tree) -> WrongPolicy {
     match ruled::parse(class, tree).0 {
-        Body::WrongPolicy(wrong) => *wrong,
-        Body::K8sPolicy(body) => WrongPolicy::of_k8s(&body.spec),
-        Body::AntreaPolicy(body) | Body::ClusterPolicy(body) => WrongPolicy::of_antrea(class, &body.spec),
+        DocumentBody::WrongPolicy(wrong) => *wrong,
+        DocumentBody::K8sPolicy(body) => WrongPolicy::of_k8s(&body.spec),
+        DocumentBody::AntreaPolicy(body) | DocumentBody::ClusterPolicy(body) => {
+            WrongPolicy::of_antrea(class, &body.spec)
+        }
         _ => WrongPolicy::unknown(class),
     }
 }
@@ -356,31 +358,33 @@ fn meta(tree: &mut Tree, is_namespaced: bool, unknown: &mut Vec<FieldError>) -> 
 #[derive(Clone, Copy)]
 enum Parse {
     Policy,
-    Other(fn(&mut Tree, &mut Vec<FieldError>) -> Result<Body, FieldError>),
+    Other(fn(&mut Tree, &mut Vec<FieldError>) -> Result<DocumentBody, FieldError>),
 }
 
 /// A kind that is read.
 #[derive(Clone, Copy)]
-struct Kind {
+struct KnownKind {
     api: &'static str,
     is_namespaced: bool,
     parse: Parse,
 }
 
 /// A kind of a group, whatever version of it.
-fn kind(group: &str, kind: &str) -> Option<Kind> {
+fn kind(group: &str, kind: &str) -> Option<KnownKind> {
     use Parse::{Other, Policy};
     const ANTREA: &str = "crd.antrea.io/v1beta1";
     let (api, is_namespaced, parse) = match (group, kind) {
         ("", "Namespace") => ("v1", false, Other(namespace)),
-        ("", "Node") => ("v1", false, Other(|tree, unknown| node::parse(tree, unknown).map(Body::Node))),
-        ("vswitch", "NodeConfig") => ("vswitch/v1", false, Other(|tree, _| boxed(tree).map(Body::NodeConfig))),
-        ("", "Pod") => ("v1", true, Other(|tree, unknown| pod::parse(tree, unknown).map(Body::Pod))),
-        ("", "Service") => ("v1", true, Other(|tree, unknown| service::parse(tree, unknown).map(Body::Service))),
+        ("", "Node") => ("v1", false, Other(|tree, unknown| node::parse(tree, unknown).map(DocumentBody::Node))),
+        ("vswitch", "NodeConfig") => ("vswitch/v1", false, Other(|tree, _| boxed(tree).map(DocumentBody::NodeConfig))),
+        ("", "Pod") => ("v1", true, Other(|tree, unknown| pod::parse(tree, unknown).map(DocumentBody::Pod))),
+        ("", "Service") => {
+            ("v1", true, Other(|tree, unknown| service::parse(tree, unknown).map(DocumentBody::Service)))
+        }
         ("discovery.k8s.io", "EndpointSlice") => (
             "discovery.k8s.io/v1",
             true,
-            Other(|tree, unknown| endpoint_slice::parse(tree, unknown).map(Body::EndpointSlice)),
+            Other(|tree, unknown| endpoint_slice::parse(tree, unknown).map(DocumentBody::EndpointSlice)),
         ),
         ("networking.k8s.io" | "extensions", "NetworkPolicy") => ("networking.k8s.io/v1", true, Policy),
         ("crd.antrea.io", "NetworkPolicy") => (ANTREA, true, Policy),
@@ -388,41 +392,41 @@ fn kind(group: &str, kind: &str) -> Option<Kind> {
         ("crd.antrea.io", "Tier") => (ANTREA, false, Other(tier)),
         // What a group says may narrow it.
         ("crd.antrea.io", "ClusterGroup") => {
-            (ANTREA, false, Other(|tree, _| without_status(tree).map(Body::ClusterGroup)))
+            (ANTREA, false, Other(|tree, _| without_status(tree).map(DocumentBody::ClusterGroup)))
         }
-        ("crd.antrea.io", "Group") => (ANTREA, true, Other(|tree, _| without_status(tree).map(Body::Group))),
+        ("crd.antrea.io", "Group") => (ANTREA, true, Other(|tree, _| without_status(tree).map(DocumentBody::Group))),
         ("crd.antrea.io", "Egress") => (ANTREA, false, Other(egress)),
         ("crd.antrea.io", "TrafficControl") => ("crd.antrea.io/v1alpha2", false, Other(traffic_control)),
         _ => return None,
     };
-    Some(Kind { api, is_namespaced, parse })
+    Some(KnownKind { api, is_namespaced, parse })
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
 
-fn namespace(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Body, FieldError> {
+fn namespace(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<DocumentBody, FieldError> {
     tree.strip(&[], &["spec", "status"]);
-    typed_without_unknown::<Nothing>(tree, unknown).map(|_| Body::Namespace)
+    typed_without_unknown::<Nothing>(tree, unknown).map(|_| DocumentBody::Namespace)
 }
 
-fn tier(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Body, FieldError> {
+fn tier(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<DocumentBody, FieldError> {
     tree.strip(&[], &["status"]);
-    typed_without_unknown(tree, unknown).map(Body::Tier)
+    typed_without_unknown(tree, unknown).map(DocumentBody::Tier)
 }
 
-fn egress(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Body, FieldError> {
+fn egress(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<DocumentBody, FieldError> {
     let body = egress::parse(tree, unknown)?;
     narrows(unknown)?;
-    Ok(Body::Egress(body))
+    Ok(DocumentBody::Egress(body))
 }
 
-fn traffic_control(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Body, FieldError> {
+fn traffic_control(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<DocumentBody, FieldError> {
     tree.strip(&[], &["status"]);
     let body = Box::new(typed_without_unknown(tree, unknown)?);
     narrows(unknown)?;
-    Ok(Body::TrafficControl(body))
+    Ok(DocumentBody::TrafficControl(body))
 }
 
 /// What is not known of whom an object applies to is no field to be left out: it would apply to others.

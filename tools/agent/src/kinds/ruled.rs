@@ -125,7 +125,7 @@ fn applied_by_rules(sections: [Result<&[Ruled<antrea_policy::Rule>], &FieldError
 }
 
 /// A policy from what is in its document beside kind and metadata; and all that is wrong with it.
-pub(super) fn parse(class: Class, tree: &mut Tree) -> (Body, Vec<FieldError>) {
+pub(super) fn parse(class: Class, tree: &mut Tree) -> (DocumentBody, Vec<FieldError>) {
     tree.strip(&[], &["status"]);
     let mut errors = Vec::new();
     let body = match class {
@@ -135,13 +135,13 @@ pub(super) fn parse(class: Class, tree: &mut Tree) -> (Body, Vec<FieldError>) {
     (body, errors)
 }
 
-fn k8s(tree: &mut Tree, errors: &mut Vec<FieldError>) -> Body {
+fn k8s(tree: &mut Tree, errors: &mut Vec<FieldError>) -> DocumentBody {
     let ingress = rules(tree, "ingress", errors);
     let egress = rules(tree, "egress", errors);
-    match (typed::<k8s_policy::Body>(tree), ingress, egress) {
+    match (typed::<k8s_policy::K8sPolicyBody>(tree), ingress, egress) {
         (Ok(mut body), Ok(ingress), Ok(egress)) => {
             (body.spec.ingress, body.spec.egress) = (ingress, egress);
-            Body::K8sPolicy(Box::new(body))
+            DocumentBody::K8sPolicy(Box::new(body))
         }
         (head, ingress, egress) => {
             let applied = match tree.at(&["spec", "podSelector"]) {
@@ -161,7 +161,7 @@ fn k8s(tree: &mut Tree, errors: &mut Vec<FieldError>) -> Body {
                 Some(Err(_)) => (true, true),
             };
             errors.extend([head.err(), ingress.err(), egress.err()].into_iter().flatten());
-            Body::WrongPolicy(Box::new(WrongPolicy {
+            DocumentBody::WrongPolicy(Box::new(WrongPolicy {
                 class: Class::K8s,
                 applied,
                 ingress: ingress_way,
@@ -171,14 +171,14 @@ fn k8s(tree: &mut Tree, errors: &mut Vec<FieldError>) -> Body {
     }
 }
 
-fn antrea(class: Class, tree: &mut Tree, errors: &mut Vec<FieldError>) -> Body {
+fn antrea(class: Class, tree: &mut Tree, errors: &mut Vec<FieldError>) -> DocumentBody {
     let ingress = rules(tree, "ingress", errors);
     let egress = rules(tree, "egress", errors);
-    match (typed::<antrea_policy::Body>(tree), ingress, egress) {
+    match (typed::<antrea_policy::AntreaPolicyBody>(tree), ingress, egress) {
         (Ok(mut body), Ok(ingress), Ok(egress)) => {
             (body.spec.ingress, body.spec.egress) = (ingress, egress);
             let body = Box::new(body);
-            if class == Class::Cluster { Body::ClusterPolicy(body) } else { Body::AntreaPolicy(body) }
+            if class == Class::Cluster { DocumentBody::ClusterPolicy(body) } else { DocumentBody::AntreaPolicy(body) }
         }
         (head, ingress, egress) => {
             let given = tree.at(&["spec", "appliedTo"]).filter(|given| !matches!(&given.value, Value::Null));
@@ -190,7 +190,7 @@ fn antrea(class: Class, tree: &mut Tree, errors: &mut Vec<FieldError>) -> Body {
             let has = |rules: &Result<Vec<_>, _>| rules.as_ref().map_or(true, |rules: &Vec<_>| !rules.is_empty());
             let wrong = WrongPolicy::ways(class, applied, has(&ingress), has(&egress));
             errors.extend([head.err(), ingress.err(), egress.err()].into_iter().flatten());
-            Body::WrongPolicy(Box::new(wrong))
+            DocumentBody::WrongPolicy(Box::new(wrong))
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// Service without its metadata.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Body {
+pub struct ServiceBody {
     /// What is asked for.
     pub spec: Spec,
     /// What there is.
@@ -27,7 +27,7 @@ pub struct Spec {
     pub ports: Vec<Port>,
     /// Where it can be reached from; ClusterIP by default.
     #[serde(rename = "type")]
-    pub kind: Option<Kind>,
+    pub kind: Option<ServiceType>,
     /// The first of its addresses, or `None`.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: Option<String>,
@@ -59,7 +59,7 @@ pub struct Spec {
 /// Where a Service can be reached from.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[allow(missing_docs)] // Kubernetes' words
-pub enum Kind {
+pub enum ServiceType {
     ClusterIP,
     NodePort,
     LoadBalancer,
@@ -155,7 +155,7 @@ pub struct Ingress {
     pub hostname: Option<String>,
 }
 
-pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<Body>, FieldError> {
+pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<ServiceBody>, FieldError> {
     tree.strip(
         &["spec"],
         &[

@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// Tier without its metadata.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Body {
+pub struct TierBody {
     /// What is asked for.
     pub spec: Spec,
 }

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 /// TrafficControl without its metadata.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Body {
+pub struct TrafficControlBody {
     /// What is asked for.
     pub spec: Spec,
 }

@@ -1,6 +1,6 @@
 //! Egresses and TrafficControls.
 
-use crate::kinds::egress::{Bandwidth, Body};
+use crate::kinds::egress::{Bandwidth, EgressBody};
 use crate::kinds::traffic_control::{self, Action, Direction, Port};
 use crate::model::Item;
 use crate::problem::Problem;
@@ -11,7 +11,7 @@ use vswitch_proto::antrea::v1;
 /// An Egress that matters here: it has Pods of this Node, or its address. Annotation `vswitch/translation` (Switch, Host) says who translates.
 pub(super) fn egress(
     world: &World<'_>,
-    item: &Item<Body>,
+    item: &Item<EgressBody>,
     odd: &mut Vec<Problem>,
 ) -> Result<Option<v1::Egress>, Box<Problem>> {
     let (spec, status) = (&item.body.spec, &item.body.status);
@@ -49,7 +49,7 @@ pub(super) fn egress(
     }))
 }
 
-fn rate(item: &Item<Body>, bandwidth: &Bandwidth) -> Result<v1::EgressBandwidth, Box<Problem>> {
+fn rate(item: &Item<EgressBody>, bandwidth: &Bandwidth) -> Result<v1::EgressBandwidth, Box<Problem>> {
     let kilobits = |field: &str, text: &str| {
         let reason = || format!("{text:?} is no quantity of bits, such as 500k or 10M");
         let wrong = || Box::new(item.origin.error(format!("spec.bandwidth.{field}"), reason()));
@@ -64,7 +64,7 @@ fn rate(item: &Item<Body>, bandwidth: &Bandwidth) -> Result<v1::EgressBandwidth,
 /// A TrafficControl that has Pods of this Node. Annotation `vswitch/priority` is its priority.
 pub(super) fn traffic_control(
     world: &World<'_>,
-    item: &Item<traffic_control::Body>,
+    item: &Item<traffic_control::TrafficControlBody>,
     odd: &mut Vec<Problem>,
 ) -> Result<Option<v1::TrafficControl>, Box<Problem>> {
     let spec = &item.body.spec;

@@ -1,7 +1,7 @@
 //! Other Nodes.
 
 use super::node::mac_address;
-use crate::kinds::node::Body;
+use crate::kinds::node::NodeBody;
 use crate::model::Item;
 use crate::problem::Problem;
 use crate::resolve::{World, net, nodes};
@@ -9,7 +9,7 @@ use vswitch_proto::antrea::v1;
 
 /// A peer; None: it has no address yet. Annotations `vswitch/path` (Tunnel, Gateway, Uplink), `vswitch/mac`, `vswitch/tunnel-port` and
 /// `vswitch/gateway-addresses` say what Kubernetes does not know.
-pub(super) fn peer(world: &World<'_>, item: &Item<Body>) -> Result<Option<v1::PeerNode>, Box<Problem>> {
+pub(super) fn peer(world: &World<'_>, item: &Item<NodeBody>) -> Result<Option<v1::PeerNode>, Box<Problem>> {
     let wrong = |name: &str, reason: String| {
         Box::new(item.origin.error(format!("metadata.annotations[vswitch/{name}]"), reason))
     };

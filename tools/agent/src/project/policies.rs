@@ -15,8 +15,8 @@ use vswitch_proto::antrea::v1::object::Object as Kinded;
 /// What documents said when they were right: of policies all, of Tiers their priorities.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    k8s: BTreeMap<String, Item<k8s_policy::Body>>,
-    antrea: BTreeMap<String, Item<antrea_policy::Body>>,
+    k8s: BTreeMap<String, Item<k8s_policy::K8sPolicyBody>>,
+    antrea: BTreeMap<String, Item<antrea_policy::AntreaPolicyBody>>,
     pub(super) tiers: BTreeMap<String, u32>,
 }
 
@@ -46,8 +46,8 @@ impl Memory {
 
 /// A policy's document that is understood, but for its rules perhaps.
 enum Form<'a> {
-    K8s(&'a Item<k8s_policy::Body>),
-    Antrea(Class, &'a Item<antrea_policy::Body>),
+    K8s(&'a Item<k8s_policy::K8sPolicyBody>),
+    Antrea(Class, &'a Item<antrea_policy::AntreaPolicyBody>),
 }
 
 impl Form<'_> {

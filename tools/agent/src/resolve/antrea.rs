@@ -5,7 +5,7 @@ use super::antrea_rule::RulePlace;
 use super::k8s::Policy;
 use super::rule::{Groups, rules};
 use super::world::{Members, World};
-use crate::kinds::antrea_policy::{AppliedTo, Body, Rule};
+use crate::kinds::antrea_policy::{AntreaPolicyBody, AppliedTo, Rule};
 use crate::kinds::ruled::Ruled;
 use crate::model::Item;
 use crate::problem::{Origin, Problem};
@@ -14,7 +14,11 @@ use vswitch_proto::antrea::v1;
 
 /// A policy of Antrea; of a namespace if `item` has one. A rule that is wrong is told in `odd`; what stands for it is never weaker. An error is about the policy
 /// as a whole.
-pub fn policy(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> Result<Policy, Box<Problem>> {
+pub fn policy(
+    world: &World<'_>,
+    item: &Item<AntreaPolicyBody>,
+    odd: &mut Vec<Problem>,
+) -> Result<Policy, Box<Problem>> {
     let spec = &item.body.spec;
     let namespace = Some(item.meta.namespace.as_str()).filter(|namespace| !namespace.is_empty());
     let context = Context { world, origin: &item.origin, namespace };

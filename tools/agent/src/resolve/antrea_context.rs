@@ -1,6 +1,6 @@
 //! What the parts of a policy of Antrea are read in: the objects that are there, and its namespace.
 
-use super::groups::{Found, Named as NamedGroups, Place, selected};
+use super::groups::{FieldPlace, Found, Named as NamedGroups, selected};
 use super::services::is_served;
 use super::world::{Members, Select, Spaces, World};
 use crate::kinds::antrea_policy::{AppliedTo, Named};
@@ -59,7 +59,7 @@ impl Context<'_> {
         let (mut pods, mut services) = (Vec::new(), Vec::new());
         for (i, applied) in all.iter().enumerate() {
             let path = format!("{path}[{i}]");
-            let place = Place { origin: self.origin, path: &path };
+            let place = FieldPlace { origin: self.origin, path: &path };
             match &applied.service {
                 Some(_) if *applied != (AppliedTo { service: applied.service.clone(), ..Default::default() }) => {
                     return Err(place.error("service", "goes with nothing else"));
@@ -78,7 +78,7 @@ impl Context<'_> {
             }
         }
         if !pods.is_empty() && !services.is_empty() {
-            let place = Place { origin: self.origin, path };
+            let place = FieldPlace { origin: self.origin, path };
             return Err(place.error("", "Services and Pods do not go together"));
         }
         services.sort();
@@ -88,7 +88,7 @@ impl Context<'_> {
 
     fn pods(
         &self,
-        place: Place<'_>,
+        place: FieldPlace<'_>,
         applied: &AppliedTo,
         odd: &mut Vec<Problem>,
     ) -> Result<Vec<Members>, Box<Problem>> {
@@ -141,7 +141,7 @@ impl Context<'_> {
     }
 
     /// A policy of a namespace binds nobody of another one.
-    fn own(&self, place: Place<'_>, field: &str, named: &Named) -> Result<(), Box<Problem>> {
+    fn own(&self, place: FieldPlace<'_>, field: &str, named: &Named) -> Result<(), Box<Problem>> {
         let other = |own: &str| named.namespace.as_deref().is_some_and(|namespace| namespace != own);
         if self.namespace.is_some_and(other) {
             let field = format!("{field}.namespace");
@@ -151,11 +151,16 @@ impl Context<'_> {
     }
 
     /// A ClusterGroup, or of a policy of a namespace a Group of that.
-    pub(super) fn group(&self, place: Place<'_>, name: &str, odd: &mut Vec<Problem>) -> Result<Found, Box<Problem>> {
+    pub(super) fn group(
+        &self,
+        place: FieldPlace<'_>,
+        name: &str,
+        odd: &mut Vec<Problem>,
+    ) -> Result<Found, Box<Problem>> {
         NamedGroups { namespace: self.namespace }.find(self.world, place, name, odd)
     }
 
-    pub(super) fn account(&self, place: Place<'_>, account: &Named) -> Result<Members, Box<Problem>> {
+    pub(super) fn account(&self, place: FieldPlace<'_>, account: &Named) -> Result<Members, Box<Problem>> {
         let Some(namespace) = account.namespace.as_deref().or(self.namespace) else {
             return Err(place.error("serviceAccount.namespace", "is required"));
         };
@@ -163,7 +168,7 @@ impl Context<'_> {
         Ok(self.world.select(&Select { spaces, pods: Selector::default(), account: Some(account.name.clone()) }))
     }
 
-    pub(super) fn service(&self, place: Place<'_>, field: &str, service: &Named) -> Result<String, Box<Problem>> {
+    pub(super) fn service(&self, place: FieldPlace<'_>, field: &str, service: &Named) -> Result<String, Box<Problem>> {
         if service.scope.as_deref().is_some_and(|scope| scope != "Cluster") {
             return Err(place.unserved(&format!("{field}.scope"), "only the cluster itself is served"));
         }

@@ -1,6 +1,6 @@
 //! Parts of rules of Antrea's own policies, and what goes together in one.
 
-use super::groups::Place;
+use super::groups::FieldPlace;
 use crate::kinds::antrea_policy::{Action, AppliedTo, Peer, Protocol, Rule, Spec};
 use crate::problem::Problem;
 use vswitch_proto::antrea::v1;
@@ -16,7 +16,7 @@ pub(super) fn action_number(action: Action) -> v1::RuleAction {
 }
 
 /// Messages of ICMP or IGMP, as the switch takes them.
-pub(super) fn portless(place: Place<'_>, protocol: &Protocol) -> Result<Vec<v1::PortMatch>, Box<Problem>> {
+pub(super) fn portless(place: FieldPlace<'_>, protocol: &Protocol) -> Result<Vec<v1::PortMatch>, Box<Problem>> {
     match (&protocol.icmp, &protocol.igmp) {
         (Some(icmp), None) => {
             let of_type = |icmp_type: Option<u8>| v1::PortMatch {
@@ -47,7 +47,7 @@ const IGMP_TO_POD: [u8; 1] = [0x11];
 const IGMP_FROM_POD: [u8; 3] = [0x12, 0x16, 0x22];
 
 /// Whether the types of IGMP messages are of the rule's direction, as the schema of Antrea's policies has it.
-pub(super) fn igmp_types(place: Place<'_>, is_ingress: bool, rule: &Rule) -> Result<(), Box<Problem>> {
+pub(super) fn igmp_types(place: FieldPlace<'_>, is_ingress: bool, rule: &Rule) -> Result<(), Box<Problem>> {
     let (known, reason): (&[u8], _) = if is_ingress {
         (&IGMP_TO_POD, "is 0x11 (query) in rules of ingress")
     } else {
@@ -62,7 +62,7 @@ pub(super) fn igmp_types(place: Place<'_>, is_ingress: bool, rule: &Rule) -> Res
 }
 
 /// What does not go together in a rule, as Antrea has it.
-pub(super) fn fits(place: Place<'_>, spec: &Spec, rule: &Rule) -> Result<(), Box<Problem>> {
+pub(super) fn fits(place: FieldPlace<'_>, spec: &Spec, rule: &Rule) -> Result<(), Box<Problem>> {
     let has_igmp = rule.protocols.iter().any(|protocol| protocol.igmp.is_some());
     let has_icmp = rule.protocols.iter().any(|protocol| protocol.icmp.is_some());
     if has_igmp {

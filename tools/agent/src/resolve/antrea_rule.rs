@@ -2,7 +2,7 @@
 
 use super::antrea_context::Context;
 use super::antrea_parts::{action_number, fits, igmp_types, portless};
-use super::groups::{Place, block, selected};
+use super::groups::{FieldPlace, block, selected};
 use super::k8s::numbered;
 use super::multicast;
 use super::rule::{Draft, Peers, Ports, bounded, nameless, once, with_doubtful};
@@ -104,8 +104,8 @@ pub(super) struct OneRule<'a> {
 }
 
 impl OneRule<'_> {
-    fn place(&self) -> Place<'_> {
-        Place { origin: self.context.origin, path: &self.path }
+    fn place(&self) -> FieldPlace<'_> {
+        FieldPlace { origin: self.context.origin, path: &self.path }
     }
 
     fn draft(&self, odd: &mut Vec<Problem>) -> Result<Draft, Box<Problem>> {
@@ -179,9 +179,9 @@ impl OneRule<'_> {
         for (i, peer) in peers.iter().enumerate() {
             let path = format!("{}.{side}[{i}]", self.path);
             if peer.namespaces.is_none() {
-                self.peer(Place { path: &path, ..place }, peer, &mut found, odd)?;
+                self.peer(FieldPlace { path: &path, ..place }, peer, &mut found, odd)?;
             } else if *peer != seen_only(peer) {
-                return Err(Place { path: &path, ..place }.error("namespaces", "goes with podSelector only"));
+                return Err(FieldPlace { path: &path, ..place }.error("namespaces", "goes with podSelector only"));
             }
         }
         for members in found.members.iter().filter(|members| members.pods.is_empty() && members.addresses.is_empty()) {
@@ -213,7 +213,7 @@ impl OneRule<'_> {
 
     fn peer(
         &self,
-        place: Place<'_>,
+        place: FieldPlace<'_>,
         peer: &Peer,
         found: &mut Peers,
         odd: &mut Vec<Problem>,
@@ -248,7 +248,7 @@ impl OneRule<'_> {
         }
         if let Some(prefix) = &peer.ip_block {
             let path = format!("{}.ipBlock", place.path);
-            found.blocks.push(block(Place { path: &path, ..place }, prefix)?);
+            found.blocks.push(block(FieldPlace { path: &path, ..place }, prefix)?);
         } else if let Some(group) = &peer.group {
             let name = group;
             let group = self.context.group(place, name, odd)?;
@@ -285,7 +285,7 @@ impl OneRule<'_> {
         let mut all = Vec::new();
         for (i, port) in self.rule.ports.iter().enumerate() {
             let path = format!("{}.ports[{i}]", self.path);
-            let place = Place { path: &path, ..self.place() };
+            let place = FieldPlace { path: &path, ..self.place() };
             let found = numbered(place, port.protocol.as_deref(), port.port.as_ref(), port.end_port)?;
             all.push(match (found, port.source_port) {
                 (found, None) if port.source_end_port.is_none() => found,
@@ -299,7 +299,7 @@ impl OneRule<'_> {
         }
         for (i, protocol) in self.rule.protocols.iter().enumerate() {
             let path = format!("{}.protocols[{i}]", self.path);
-            all.extend(portless(Place { path: &path, ..self.place() }, protocol)?.into_iter().map(Ports::Match));
+            all.extend(portless(FieldPlace { path: &path, ..self.place() }, protocol)?.into_iter().map(Ports::Match));
         }
         Ok(all)
     }

@@ -4,7 +4,7 @@ use super::net::{is_within, once, prefix};
 use super::nodes;
 use super::selector::check;
 use super::world::{Members, Select, Spaces, World};
-use crate::kinds::cluster_group::{Body, Spec};
+use crate::kinds::cluster_group::{ClusterGroupBody, Spec};
 use crate::kinds::egress::PodsOrGroup;
 use crate::kinds::k8s_policy::IpBlock;
 use crate::kinds::selector::Selector;
@@ -14,14 +14,14 @@ use vswitch_proto::antrea::v1;
 
 /// Where something is said: of which document, at which field.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct FieldPlace<'a> {
     /// The document.
     pub origin: &'a Origin,
     /// Path of the field.
     pub path: &'a str,
 }
 
-impl Place<'_> {
+impl FieldPlace<'_> {
     /// An error of the field, or of one below it.
     pub fn error(&self, field: &str, reason: impl Into<String>) -> Box<Problem> {
         let field = if field.is_empty() { self.path.to_owned() } else { format!("{}.{field}", self.path) };
@@ -45,7 +45,7 @@ impl Place<'_> {
 
 /// Pods by two selectors, as Antrea's kinds have them: without namespaces, those of `namespace` (or all, if that is not given).
 pub fn selected(
-    place: Place<'_>,
+    place: FieldPlace<'_>,
     (pods, namespaces): (Option<&Selector>, Option<&Selector>),
     namespace: Option<&str>,
 ) -> Result<Select, Box<Problem>> {
@@ -60,7 +60,7 @@ pub fn selected(
 }
 
 /// A prefix with holes; host bits are cut off, as Kubernetes does.
-pub fn block(place: Place<'_>, block: &IpBlock) -> Result<v1::IpBlock, Box<Problem>> {
+pub fn block(place: FieldPlace<'_>, block: &IpBlock) -> Result<v1::IpBlock, Box<Problem>> {
     let told = |field: String, text: &str| {
         let is_prefix = prefix(text);
         is_prefix.ok_or_else(|| place.error(&field, format!("{text:?} is no prefix")))
@@ -107,10 +107,10 @@ impl Named<'_> {
     fn get<'w>(
         self,
         world: &World<'w>,
-        place: Place<'_>,
+        place: FieldPlace<'_>,
         field: &str,
         name: &str,
-    ) -> Result<Option<&'w Item<Body>>, Box<Problem>> {
+    ) -> Result<Option<&'w Item<ClusterGroupBody>>, Box<Problem>> {
         let full = self.full(name);
         let model = world.model;
         let groups = if self.namespace.is_some() { &model.groups } else { &model.cluster_groups };
@@ -134,7 +134,7 @@ impl Named<'_> {
     pub fn find(
         self,
         world: &World<'_>,
-        place: Place<'_>,
+        place: FieldPlace<'_>,
         name: &str,
         odd: &mut Vec<Problem>,
     ) -> Result<Found, Box<Problem>> {
@@ -143,7 +143,7 @@ impl Named<'_> {
             odd.push(place.origin.warning(format!("{}.group", place.path), reason));
             return Ok(Found::default());
         };
-        let group = Place { origin: &item.origin, path: "spec" };
+        let group = FieldPlace { origin: &item.origin, path: "spec" };
         let spec = &item.body.spec;
         let is_in_doubt = self.is_in_doubt(world, name);
         if spec.child_groups.is_empty() {
@@ -164,7 +164,7 @@ impl Named<'_> {
             if !item.body.spec.child_groups.is_empty() {
                 return Err(group.error(&field, format!("{child:?} has childGroups itself")));
             }
-            let one = self.one(world, Place { origin: &item.origin, path: "spec" }, &item.body.spec, odd)?;
+            let one = self.one(world, FieldPlace { origin: &item.origin, path: "spec" }, &item.body.spec, odd)?;
             all.is_in_doubt |= self.is_in_doubt(world, child);
             all.members.extend(one.members);
             all.blocks.extend(one.blocks);
@@ -175,7 +175,7 @@ impl Named<'_> {
     fn one(
         self,
         world: &World<'_>,
-        place: Place<'_>,
+        place: FieldPlace<'_>,
         spec: &Spec,
         odd: &mut Vec<Problem>,
     ) -> Result<Found, Box<Problem>> {
@@ -193,10 +193,10 @@ impl Named<'_> {
         if has_blocks {
             for (i, prefix) in spec.ip_blocks.iter().enumerate() {
                 let path = format!("{}.ipBlocks[{i}]", place.path);
-                found.blocks.push(block(Place { path: &path, ..place }, prefix)?);
+                found.blocks.push(block(FieldPlace { path: &path, ..place }, prefix)?);
             }
             if let Some(prefix) = &spec.ip_block {
-                found.blocks.push(block(Place { path: &format!("{}.ipBlock", place.path), ..place }, prefix)?);
+                found.blocks.push(block(FieldPlace { path: &format!("{}.ipBlock", place.path), ..place }, prefix)?);
             }
         } else if let Some(selector) = &spec.node_selector {
             if self.namespace.is_some() {
@@ -217,7 +217,7 @@ impl Named<'_> {
     fn of_service(
         self,
         world: &World<'_>,
-        place: Place<'_>,
+        place: FieldPlace<'_>,
         spec: &Spec,
         odd: &mut Vec<Problem>,
     ) -> Result<Option<Members>, Box<Problem>> {
@@ -253,7 +253,7 @@ pub fn local_pods(
     applied: &PodsOrGroup,
     odd: &mut Vec<Problem>,
 ) -> Result<Vec<String>, Box<Problem>> {
-    let place = Place { origin, path: "spec.appliedTo" };
+    let place = FieldPlace { origin, path: "spec.appliedTo" };
     let has_pods = applied.pod_selector.is_some() || applied.namespace_selector.is_some();
     let members = match &applied.group {
         Some(_) if has_pods => return Err(place.error("group", "goes with no selector")),

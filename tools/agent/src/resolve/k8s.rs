@@ -1,10 +1,10 @@
 //! NetworkPolicies of Kubernetes.
 
-use super::groups::{Place, block};
+use super::groups::{FieldPlace, block};
 use super::rule::{Draft, Groups, Peers, Ports, nameless, protocol_number, rules};
 use super::world::{Members, Select, Spaces, World};
 use crate::kinds::NumberOrName;
-use crate::kinds::k8s_policy::{Body, Peer, Port};
+use crate::kinds::k8s_policy::{K8sPolicyBody, Peer, Port};
 use crate::kinds::ruled::Ruled;
 use crate::model::Item;
 use crate::problem::Problem;
@@ -17,9 +17,9 @@ const LOGGING: &str = "networkpolicy.antrea.io/enable-logging";
 pub type Policy = Option<(v1::NetworkPolicy, Groups)>;
 
 /// A policy of Kubernetes. A rule that is wrong is told in `odd` and left out; an error is about the policy as a whole.
-pub fn policy(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> Result<Policy, Box<Problem>> {
+pub fn policy(world: &World<'_>, item: &Item<K8sPolicyBody>, odd: &mut Vec<Problem>) -> Result<Policy, Box<Problem>> {
     let spec = &item.body.spec;
-    let place = Place { origin: &item.origin, path: "spec" };
+    let place = FieldPlace { origin: &item.origin, path: "spec" };
     place.check("podSelector", Some(&spec.pod_selector))?;
     let applied = vec![world.select(&Select::in_namespace(&item.meta.namespace, &spec.pod_selector))];
     if applied[0].pods.is_empty() {
@@ -80,7 +80,7 @@ pub fn policy(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> R
 
 struct Context<'a> {
     world: &'a World<'a>,
-    item: &'a Item<Body>,
+    item: &'a Item<K8sPolicyBody>,
     applied: &'a [Members],
     logging: bool,
 }
@@ -124,14 +124,14 @@ impl Context<'_> {
         let mut found = Peers { is_any: peers.is_empty(), ..Peers::default() };
         for (i, peer) in peers.iter().enumerate() {
             let path = format!("{path}.{side}[{i}]");
-            self.peer(Place { origin, path: &path }, peer, &mut found)?;
+            self.peer(FieldPlace { origin, path: &path }, peer, &mut found)?;
         }
         for members in found.members.iter().filter(|members| members.pods.is_empty()) {
             odd.push(origin.warning(format!("{path}.{side}"), format!("{}: there are none", members.name)));
         }
         let ports = ports.iter().enumerate().map(|(i, port)| {
             let path = format!("{path}.ports[{i}]");
-            let place = Place { origin, path: &path };
+            let place = FieldPlace { origin, path: &path };
             numbered(place, port.protocol.as_deref(), port.port.as_ref(), port.end_port)
         });
         let rule = v1::Rule {
@@ -145,13 +145,13 @@ impl Context<'_> {
         Ok(Draft { rule, applied: self.applied.to_vec(), has_own: false, services: Vec::new(), peers: found, ports })
     }
 
-    fn peer(&self, place: Place<'_>, peer: &Peer, found: &mut Peers) -> Result<(), Box<Problem>> {
+    fn peer(&self, place: FieldPlace<'_>, peer: &Peer, found: &mut Peers) -> Result<(), Box<Problem>> {
         let (pods, namespaces) = (peer.pod_selector.as_ref(), peer.namespace_selector.as_ref());
         match &peer.ip_block {
             Some(_) if pods.is_some() || namespaces.is_some() => Err(place.error("ipBlock", "goes with no selector")),
             Some(prefix) => {
                 let path = format!("{}.ipBlock", place.path);
-                found.blocks.push(block(Place { path: &path, ..place }, prefix)?);
+                found.blocks.push(block(FieldPlace { path: &path, ..place }, prefix)?);
                 Ok(())
             }
             None if pods.is_none() && namespaces.is_none() => {
@@ -181,14 +181,14 @@ pub fn is_port_name(name: &str) -> bool {
 }
 
 /// The error of a text that is no name of a port.
-pub fn no_port_name(place: Place<'_>, field: &str, name: &str) -> Box<Problem> {
+pub fn no_port_name(place: FieldPlace<'_>, field: &str, name: &str) -> Box<Problem> {
     let hint = if name.parse::<u16>().is_ok() { "a number is written without quotes" } else { "" };
     Box::new(place.error(field, format!("{name:?} is no name of a port")).hint(hint))
 }
 
 /// Ports as the switch takes them, or by name.
 pub fn numbered(
-    place: Place<'_>,
+    place: FieldPlace<'_>,
     protocol: Option<&str>,
     port: Option<&NumberOrName>,
     end: Option<u16>,

@@ -1,6 +1,6 @@
 //! Data for multicast groups: Antrea's policies name groups as prefixes, the switch asks for them beside ports.
 
-use super::groups::Place;
+use super::groups::FieldPlace;
 use super::rule::{Peers, Ports};
 use crate::kinds::antrea_policy::Action;
 use crate::problem::Problem;
@@ -19,7 +19,7 @@ fn group(cidr: &str) -> Result<Option<String>, &'static str> {
 
 /// A rule of egress to groups, and to nothing else, is about data for them.
 pub(super) fn split(
-    place: Place<'_>,
+    place: FieldPlace<'_>,
     action: Action,
     peers: Peers,
     ports: Vec<Ports>,

@@ -16,13 +16,13 @@ pub fn select(world: &World<'_>, selector: &Selector) -> Members {
     Members { name: format!("nodes {}", text(selector)), pods: [].into(), addresses, doubtful: [].into() }
 }
 
-fn addresses(node: &Item<node::Body>) -> Vec<String> {
+fn addresses(node: &Item<node::NodeBody>) -> Vec<String> {
     let own = ["InternalIP", "ExternalIP"].into_iter().flat_map(|kind| node.body.addresses(kind));
     own.chain(gateways(node)).collect()
 }
 
 /// Addresses of a Node's gateway: of its annotation `vswitch/gateway-addresses`, or the first ones of its Pods' prefixes.
-pub fn gateways(node: &Item<node::Body>) -> Vec<String> {
+pub fn gateways(node: &Item<node::NodeBody>) -> Vec<String> {
     match node.meta.annotation("gateway-addresses") {
         Some(text) => text.split(',').map(|address| address.trim().to_owned()).collect(),
         None => node.body.pod_cidrs().iter().filter_map(|cidr| first_address(cidr)).collect(),

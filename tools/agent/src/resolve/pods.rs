@@ -6,7 +6,7 @@ use crate::model::Item;
 use crate::problem::Problem;
 
 /// What a Pod of this Node has to have beside what Kubernetes knows.
-pub(super) fn lacks(item: &Item<pod::Body>) -> Vec<Problem> {
+pub(super) fn lacks(item: &Item<pod::PodBody>) -> Vec<Problem> {
     let wrong = |name: &str, reason: String, hint: &str| {
         item.origin.error(format!("metadata.annotations[vswitch/{name}]"), reason).hint(hint)
     };
@@ -29,7 +29,7 @@ pub(super) fn lacks(item: &Item<pod::Body>) -> Vec<Problem> {
 }
 
 /// Addresses of a Pod: its status', or of the annotation `vswitch/addresses`.
-pub(super) fn addresses(item: &Item<pod::Body>) -> Vec<String> {
+pub(super) fn addresses(item: &Item<pod::PodBody>) -> Vec<String> {
     let status = &item.body.status;
     if let Some(text) = item.meta.annotation("addresses") {
         return text.split(',').map(|address| address.trim().to_owned()).filter(|a| !a.is_empty()).collect();

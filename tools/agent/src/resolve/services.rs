@@ -1,12 +1,12 @@
 //! Services and their endpoints.
 
-use super::groups::Place;
+use super::groups::FieldPlace;
 use super::k8s::{is_port_name, no_port_name};
 use super::net::{is_six, once, prefix};
 use super::rule::{self, protocol_number};
 use super::world::{Pod, World};
 use crate::kinds::endpoint_slice::{self, AddressType};
-use crate::kinds::service::{Affinity, Body, Family, Kind, Port, TrafficPolicy};
+use crate::kinds::service::{Affinity, Family, Port, ServiceBody, ServiceType, TrafficPolicy};
 use crate::kinds::{NumberOrName, node_config};
 use crate::model::Item;
 use crate::problem::Problem;
@@ -26,9 +26,9 @@ const LOAD_BALANCER_MODE: &str = "service.antrea.io/load-balancer-mode";
 pub type Served = (v1::Service, Vec<v1::Endpoints>);
 
 /// Whether the switch serves a Service: it has addresses or ports that the Node's features serve.
-pub fn is_served(world: &World<'_>, item: &Item<Body>) -> bool {
+pub fn is_served(world: &World<'_>, item: &Item<ServiceBody>) -> bool {
     let addresses = Addresses::new(world, item);
-    let is_ours = item.body.spec.kind != Some(Kind::ExternalName) && !item.meta.labels.contains_key(OTHER_PROXY);
+    let is_ours = item.body.spec.kind != Some(ServiceType::ExternalName) && !item.meta.labels.contains_key(OTHER_PROXY);
     let has_node_port = addresses.has_outside && item.body.spec.ports.iter().any(|port| port.node_port != 0);
     addresses.is_proxy && is_ours && (has_node_port || !addresses.all().is_empty())
 }
@@ -44,7 +44,7 @@ struct Addresses {
 }
 
 impl Addresses {
-    fn new(world: &World<'_>, item: &Item<Body>) -> Self {
+    fn new(world: &World<'_>, item: &Item<ServiceBody>) -> Self {
         let features = world.model.node_configs.get(world.node).map(|config| &config.body.spec.features);
         let default = node_config::Features::default();
         let features = features.unwrap_or(&default);
@@ -84,7 +84,11 @@ impl Addresses {
 }
 
 /// A Service; None: it is not served here.
-pub fn service(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> Result<Option<Served>, Box<Problem>> {
+pub fn service(
+    world: &World<'_>,
+    item: &Item<ServiceBody>,
+    odd: &mut Vec<Problem>,
+) -> Result<Option<Served>, Box<Problem>> {
     let spec = &item.body.spec;
     let addresses = Addresses::new(world, item);
     let bad_source = |(_, text): &(usize, &String)| prefix(text.trim()).is_none();
@@ -98,7 +102,7 @@ pub fn service(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> 
     }
     let is_headless = spec.cluster_ip.as_deref() == Some("None") || spec.cluster_ips.iter().any(|ip| ip == "None");
     if !is_served(world, item) {
-        let wants_one = spec.kind.is_none_or(|kind| kind == Kind::ClusterIP) && spec.external_ips.is_empty();
+        let wants_one = spec.kind.is_none_or(|kind| kind == ServiceType::ClusterIP) && spec.external_ips.is_empty();
         if addresses.is_proxy && wants_one && !is_headless {
             odd.push(item.origin.warning("spec.clusterIP", "not given: nobody here gives addresses; left out"));
         }
@@ -122,7 +126,12 @@ pub fn service(world: &World<'_>, item: &Item<Body>, odd: &mut Vec<Problem>) -> 
     Ok(Some((switch_service(item, addresses, rule::once(ports), odd), sets)))
 }
 
-fn service_port(item: &Item<Body>, i: usize, port: &Port, has_outside: bool) -> Result<v1::ServicePort, Box<Problem>> {
+fn service_port(
+    item: &Item<ServiceBody>,
+    i: usize,
+    port: &Port,
+    has_outside: bool,
+) -> Result<v1::ServicePort, Box<Problem>> {
     let word = port.protocol.as_deref().unwrap_or("TCP");
     let protocol = protocol_number(word);
     if protocol == v1::Protocol::Unspecified {
@@ -133,7 +142,7 @@ fn service_port(item: &Item<Body>, i: usize, port: &Port, has_outside: bool) -> 
         && !is_port_name(name)
     {
         let path = format!("spec.ports[{i}]");
-        return Err(no_port_name(Place { origin: &item.origin, path: &path }, "targetPort", name));
+        return Err(no_port_name(FieldPlace { origin: &item.origin, path: &path }, "targetPort", name));
     }
     Ok(v1::ServicePort {
         name: port.name.clone(),
@@ -144,7 +153,7 @@ fn service_port(item: &Item<Body>, i: usize, port: &Port, has_outside: bool) -> 
 }
 
 fn switch_service(
-    item: &Item<Body>,
+    item: &Item<ServiceBody>,
     addresses: Addresses,
     ports: Vec<v1::ServicePort>,
     odd: &mut Vec<Problem>,
@@ -202,7 +211,7 @@ fn traffic_policy(policy: Option<TrafficPolicy>) -> v1::TrafficPolicy {
 }
 
 /// Whether a Service has addresses of IPv4, of IPv6. One with nothing but NodePorts may have both.
-fn families(item: &Item<Body>, addresses: &Addresses) -> [bool; 2] {
+fn families(item: &Item<ServiceBody>, addresses: &Addresses) -> [bool; 2] {
     let spec = &item.body.spec;
     if !spec.ip_families.is_empty() {
         return [Family::IPv4, Family::IPv6].map(|family| spec.ip_families.contains(&family));
@@ -217,10 +226,10 @@ fn families(item: &Item<Body>, addresses: &Addresses) -> [bool; 2] {
 type ByAddress = BTreeMap<(String, u32), v1::Endpoint>;
 
 /// A slice, and the share of each of its endpoints.
-type Weighed<'a> = (&'a Item<endpoint_slice::Body>, u32);
+type Weighed<'a> = (&'a Item<endpoint_slice::EndpointSliceBody>, u32);
 
 /// Slices of a Service that have addresses; None: it has no slices at all.
-fn slices<'a>(world: &World<'a>, item: &Item<Body>, odd: &mut Vec<Problem>) -> Option<Vec<Weighed<'a>>> {
+fn slices<'a>(world: &World<'a>, item: &Item<ServiceBody>, odd: &mut Vec<Problem>) -> Option<Vec<Weighed<'a>>> {
     let all = world.slices(&item.meta.namespace, &item.meta.name);
     if all.is_empty() {
         return None;
@@ -239,7 +248,7 @@ fn slices<'a>(world: &World<'a>, item: &Item<Body>, odd: &mut Vec<Problem>) -> O
 /// Endpoints of a port: of the Service's slices if there are any, else of the Pods that it selects.
 fn endpoints(
     world: &World<'_>,
-    item: &Item<Body>,
+    item: &Item<ServiceBody>,
     port: &Port,
     slices: Option<&[Weighed<'_>]>,
     families: &[bool; 2],
@@ -256,7 +265,7 @@ fn endpoints(
 }
 
 /// The share of each of a slice's endpoints (annotation `vswitch/weight`); 0: the switch's default.
-fn weight(slice: &Item<endpoint_slice::Body>, odd: &mut Vec<Problem>) -> u32 {
+fn weight(slice: &Item<endpoint_slice::EndpointSliceBody>, odd: &mut Vec<Problem>) -> u32 {
     let Some(text) = slice.meta.annotation("weight") else { return 0 };
     match text.parse::<u16>() {
         Ok(weight) if weight != 0 => weight.into(),
@@ -268,7 +277,13 @@ fn weight(slice: &Item<endpoint_slice::Body>, odd: &mut Vec<Problem>) -> u32 {
     }
 }
 
-fn of_slice(slice: &Item<endpoint_slice::Body>, weight: u32, all_ready: bool, port: &Port, found: &mut ByAddress) {
+fn of_slice(
+    slice: &Item<endpoint_slice::EndpointSliceBody>,
+    weight: u32,
+    all_ready: bool,
+    port: &Port,
+    found: &mut ByAddress,
+) {
     let is_it = |of: &&endpoint_slice::Port| {
         let same_protocol = of.protocol.as_deref().unwrap_or("TCP") == port.protocol.as_deref().unwrap_or("TCP");
         of.name.as_deref().unwrap_or_default() == port.name && same_protocol
@@ -294,7 +309,7 @@ fn of_slice(slice: &Item<endpoint_slice::Body>, weight: u32, all_ready: bool, po
     }
 }
 
-fn of_pods(world: &World<'_>, item: &Item<Body>, port: &Port, found: &mut ByAddress) {
+fn of_pods(world: &World<'_>, item: &Item<ServiceBody>, port: &Port, found: &mut ByAddress) {
     let spec = &item.body.spec;
     for index in world.labelled(&item.meta.namespace, &spec.selector) {
         let pod = &world.pods[index];

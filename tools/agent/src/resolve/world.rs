@@ -22,7 +22,7 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 type Selected = (Rc<[usize]>, Rc<[usize]>);
 
 /// EndpointSlices of a Service.
-type Slices<'a> = Vec<&'a Item<endpoint_slice::Body>>;
+type Slices<'a> = Vec<&'a Item<endpoint_slice::EndpointSliceBody>>;
 
 /// A Pod with addresses.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct Pod<'a> {
     /// "namespace/name".
     pub name: &'a str,
     /// The object.
-    pub item: &'a Item<pod::Body>,
+    pub item: &'a Item<pod::PodBody>,
     /// Its addresses.
     pub addresses: Vec<String>,
     /// It is of this Node.
@@ -186,7 +186,7 @@ impl<'a> World<'a> {
     }
 
     /// EndpointSlices of a Service.
-    pub fn slices(&self, namespace: &str, service: &str) -> &[&'a Item<endpoint_slice::Body>] {
+    pub fn slices(&self, namespace: &str, service: &str) -> &[&'a Item<endpoint_slice::EndpointSliceBody>] {
         self.slices.get(namespace).and_then(|slices| slices.get(service)).map_or(&[], Vec::as_slice)
     }
 
@@ -291,7 +291,11 @@ fn families(model: &Model, node: &str) -> [bool; 2] {
 }
 
 /// A slice whose Service is not there.
-fn of_nobody(model: &Model, slice: &Item<endpoint_slice::Body>, service: Option<&String>) -> Option<Problem> {
+fn of_nobody(
+    model: &Model,
+    slice: &Item<endpoint_slice::EndpointSliceBody>,
+    service: Option<&String>,
+) -> Option<Problem> {
     let reason = match service {
         None => "is not given: its endpoints are no Service's".to_owned(),
         Some(service) => {

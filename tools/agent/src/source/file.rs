@@ -2,7 +2,7 @@
 
 use super::walk::Stamp;
 use super::yaml::parts;
-use crate::kinds::{Body, Document, DocumentKey, understand, understand_unread};
+use crate::kinds::{Document, DocumentBody, DocumentKey, understand, understand_unread};
 use crate::problem::{Origin, Problem};
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -77,7 +77,7 @@ impl File {
             .extend(unread.into_iter().map(|part| Origin::new(name, part.error.line, "").error("", part.error.reason)));
         let (right, wrong): (Vec<_>, Vec<_>) = self.documents.drain(..).partition(Document::is_understood);
         let old: ByKey = right.into_iter().map(|old| (old.key.clone(), old)).collect();
-        let is_policy = |document: &Document| matches!(document.body, Body::WrongPolicy(_));
+        let is_policy = |document: &Document| matches!(document.body, DocumentBody::WrongPolicy(_));
         let knows_all = seem.iter().all(Option::is_some) && !documents.iter().any(Document::may_be_any);
         // What an unreadable part was is not known to be gone. A policy may be more than it was.
         self.is_unsure = !knows_all || seem.iter().flatten().any(|seem| is_policy(seem) && old.contains_key(&seem.key));
@@ -87,7 +87,7 @@ impl File {
         documents.extend(seem.into_iter().flatten().filter(is_news));
         let keys: HashSet<DocumentKey> = documents.iter().map(|document| document.key.clone()).collect();
         let mut beside = Vec::new();
-        for document in documents.iter_mut().filter(|document| matches!(document.body, Body::Wrong { .. })) {
+        for document in documents.iter_mut().filter(|document| matches!(document.body, DocumentBody::Wrong { .. })) {
             let Some(old) = old.get(&document.key).or_else(|| gone.get(&document.key)) else { continue };
             if document.is_in_doubt(old) {
                 document.stand_beside(old);

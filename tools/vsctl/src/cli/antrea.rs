@@ -5,7 +5,7 @@ mod telling;
 mod traceflow;
 
 pub(crate) use object::{Object, kind_word};
-pub(crate) use telling::{Events, Records, Verdict};
+pub(crate) use telling::{Events, RecordVerdict, Records};
 pub(crate) use traceflow::{End as TraceFlowEnd, Protocol as TraceFlowProtocol, TraceFlow};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -120,7 +120,7 @@ pub(crate) enum Antrea {
         token: super::pipeline::Bytes,
         /// What becomes of it.
         #[arg(value_name = "VERDICT", value_enum)]
-        verdict: Verdict,
+        verdict: RecordVerdict,
     },
     /// Show records of the connections that live: both tuples, Pods, Service, rules, counters.
     Records(Records),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use vswitch_antrea::igmp::{REPORTED_MAX, Sender, kind, query, report};
 use vswitch_antrea::membership::LAST_QUERY_MS;
 use vswitch_antrea::object::policy::igmp::{Judge, Message};
-use vswitch_antrea::{Facts, Family, Kind};
+use vswitch_antrea::{Facts, Family, ObjectKind};
 use vswitch_flow::action::port;
 use vswitch_flow::text::PacketOut;
 use vswitch_flow::{Action, Field, FlowKey};
@@ -54,7 +54,7 @@ impl Outbox {
     /// A general query to all Pods.
     pub(super) fn ask_all(&mut self, facts: &Facts<'_>, rules: &Judge<'_>, version: u8, interval_s: u32) {
         let packet = query(sender(facts), version, None, RESPONSE_MS.min(interval_s.saturating_mul(500)), interval_s);
-        let pods = facts.desired.of(Kind::Pod).filter_map(|(key, _)| hears(facts, rules, &key.name, None));
+        let pods = facts.desired.of(ObjectKind::Pod).filter_map(|(key, _)| hears(facts, rules, &key.name, None));
         let ports: Vec<u32> = pods.collect();
         for ports in ports.chunks(PORTS_MAX) {
             self.push(packet.clone(), ports);
@@ -95,5 +95,5 @@ impl Outbox {
 }
 
 fn has_tunnels(facts: &Facts<'_>) -> bool {
-    facts.node.tunnel.is_some() && facts.desired.of(Kind::PeerNode).next().is_some()
+    facts.node.tunnel.is_some() && facts.desired.of(ObjectKind::PeerNode).next().is_some()
 }

@@ -6,7 +6,7 @@
 //! its flows written anew.
 
 use super::{Ids, RuleKey};
-use crate::{Code, Key, Kind, Problem, Table};
+use crate::{Code, Key, ObjectKind, Problem, Table};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -209,7 +209,7 @@ impl Ids {
             Problem::new(Code::Limit, "", reason)
         })?;
         for rule in moved {
-            self.moved(Key { kind: Kind::NetworkPolicy, name: rule.policy });
+            self.moved(Key { kind: ObjectKind::NetworkPolicy, name: rule.policy });
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! written anew.
 
 use super::{Bucket, GroupKey, Ids, Numbers, RuleKey};
-use crate::{Family, Key, Kind, Table};
+use crate::{Family, Key, ObjectKind, Table};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -153,7 +153,7 @@ impl Told for Key {
 
     fn read(message: &KeyMessage) -> Option<Self> {
         let told = v1::Kind::try_from(i32::try_from(message.kind).ok()?).ok()?;
-        let kind = if told == v1::Kind::Node { Kind::Node } else { Kind::read(told)? };
+        let kind = if told == v1::Kind::Node { ObjectKind::Node } else { ObjectKind::read(told)? };
         Some(Self { kind, name: message.name.as_str().into() })
     }
 }
@@ -279,7 +279,7 @@ mod tests {
         ids.claim_mark([10, 0, 0, 9].into()).unwrap();
         ids.claim_vlan(&rule("anp:a/b", "in-1")).unwrap();
         ids.claim_cookie(&Key::node()).unwrap();
-        ids.claim_cookie(&Key::new(Kind::Pod, "a/web-1")).unwrap();
+        ids.claim_cookie(&Key::new(ObjectKind::Pod, "a/web-1")).unwrap();
         ids
     }
 

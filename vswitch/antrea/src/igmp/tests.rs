@@ -29,7 +29,7 @@ fn framed(payload: &[u8]) -> Vec<u8> {
 
 fn report_of(frame: &[u8]) -> Vec<Record> {
     match read(frame) {
-        Ok(Message { body: Body::Report(records), .. }) => records,
+        Ok(Message { body: IgmpBody::Report(records), .. }) => records,
         other => panic!("{other:?}"),
     }
 }
@@ -75,7 +75,7 @@ fn what_a_kernel_sends_is_read() {
     for (frame, version, record) in captured {
         let told = read(&bytes(frame)).unwrap_or_else(|why| panic!("{frame}: {why:?}"));
         assert_eq!((told.source, told.version), (Ipv4Addr::new(10, 10, 0, 26), version), "{frame}");
-        assert_eq!(told.body, Body::Report(vec![record]), "{frame}");
+        assert_eq!(told.body, IgmpBody::Report(vec![record]), "{frame}");
     }
     assert_eq!(
         report(
@@ -105,7 +105,7 @@ fn each_version_and_kind_is_told() {
     ];
     for (payload, version, expected) in cases {
         let told = read(&framed(&bytes(payload))).unwrap_or_else(|why| panic!("{payload}: {why:?}"));
-        assert_eq!((told.version, told.body), (version, Body::Report(expected)), "{payload}");
+        assert_eq!((told.version, told.body), (version, IgmpBody::Report(expected)), "{payload}");
     }
 }
 
@@ -141,7 +141,7 @@ fn what_is_no_message_is_refused() {
     assert_eq!(read(&wrong), Err(Unreadable::Checksum));
     for (payload, why) in [
         ("1600 0000 0a0a0018", Unreadable::Group),
-        ("1300 0000 ef010101", Unreadable::Kind),
+        ("1300 0000 ef010101", Unreadable::ObjectKind),
         ("1600 0000 ef01", Unreadable::Short),
         ("1100 0000 00000000 0000", Unreadable::Length),
         ("1100 0000 0a000001", Unreadable::Group),
@@ -163,7 +163,7 @@ fn queries_say_what_they_ask() {
         for group in [None, Some(GROUP)] {
             let frame = query(FROM, version, group, 10_000, 125);
             let told = read(&frame).unwrap_or_else(|why| panic!("{why:?}"));
-            assert_eq!((told.version, told.body), (version, Body::Query(group)));
+            assert_eq!((told.version, told.body), (version, IgmpBody::Query(group)));
             assert_eq!((told.source, told.destination), (FROM.address, group.unwrap_or(ALL_HOSTS)));
         }
     }
@@ -193,7 +193,7 @@ proptest! {
         let mut payload = payload;
         payload[0] = kind;
         let frame = framed(&payload);
-        if let Ok(Message { body: Body::Report(records), .. }) = read(&frame) {
+        if let Ok(Message { body: IgmpBody::Report(records), .. }) = read(&frame) {
             prop_assert!(records.len() <= RECORDS_MAX);
             prop_assert!(records.iter().all(|record| is_group(record.group)));
         }

@@ -1,7 +1,7 @@
 //! Receivers of groups as the tables have them.
 
 use super::{PodLife, Receivers};
-use crate::{Key, Kind};
+use crate::{Key, ObjectKind};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
@@ -25,8 +25,8 @@ impl Joined {
     pub(crate) fn of(&self, key: &Key) -> impl Iterator<Item = Ipv4Addr> {
         let first = PodLife { pod: key.name.clone(), serial: 0 };
         let is_in = move |receivers: &Receivers| match key.kind {
-            Kind::Pod => receivers.pods.range(&first..).next().is_some_and(|life| life.pod == key.name),
-            Kind::PeerNode => receivers.nodes.contains(&key.name),
+            ObjectKind::Pod => receivers.pods.range(&first..).next().is_some_and(|life| life.pod == key.name),
+            ObjectKind::PeerNode => receivers.nodes.contains(&key.name),
             _ => false,
         };
         self.0.iter().filter(move |(_, receivers)| is_in(receivers)).map(|(group, _)| *group)

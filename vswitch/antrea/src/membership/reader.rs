@@ -1,9 +1,9 @@
 //! What a message means: who sent it, whether he may, and what changes.
 
 use super::{Full, Membership, PodLife};
-use crate::igmp::{Body, Change, Message, is_group};
+use crate::igmp::{Change, IgmpBody, Message, is_group};
 use crate::object::policy::igmp::{self, Judge};
-use crate::{Claim, Facts, Key, Kind, RuleKey};
+use crate::{Claim, Facts, Key, ObjectKind, RuleKey};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -58,7 +58,7 @@ pub fn hear(
     };
     counters.heard += 1;
     match (from, &message.body) {
-        (From::Pod(pod, key), Body::Report(records)) => {
+        (From::Pod(pod, key), IgmpBody::Report(records)) => {
             for record in records {
                 if record.change == Change::Leave {
                     membership.leave(record.group, &pod, now_ms);
@@ -70,7 +70,7 @@ pub fn hear(
             }
             false
         }
-        (From::Node(node), Body::Report(records)) => {
+        (From::Node(node), IgmpBody::Report(records)) => {
             for record in records {
                 match record.change {
                     Change::Leave => membership.leave_node(record.group, &node.name),
@@ -82,9 +82,9 @@ pub fn hear(
             }
             false
         }
-        (From::Node(_), Body::Query(None)) => true,
+        (From::Node(_), IgmpBody::Query(None)) => true,
         // We are the querier of our Pods: what they ask, nobody hears.
-        (From::Pod(..), Body::Query(_)) | (From::Node(_), Body::Query(Some(_))) => false,
+        (From::Pod(..), IgmpBody::Query(_)) | (From::Node(_), IgmpBody::Query(Some(_))) => false,
     }
 }
 
@@ -92,11 +92,12 @@ pub fn hear(
 fn sender(facts: &Facts<'_>, heard: &Heard<'_>, message: &Message) -> Option<From> {
     let port = facts.ports.name(heard.in_port)?;
     let holder = facts.desired.holder(&Claim::Port(port.to_owned()));
-    if let Some(key) = holder.filter(|key| key.kind == Kind::Pod) {
+    if let Some(key) = holder.filter(|key| key.kind == ObjectKind::Pod) {
         let own = facts.pod(&key.name)?.addresses.contains(&IpAddr::V4(message.source));
         return PodLife::of(facts, key).filter(|_| own).map(|life| From::Pod(life, key.clone()));
     }
-    let is_tunnel = facts.node.tunnel.as_deref() == Some(port) || holder.is_some_and(|key| key.kind == Kind::PeerNode);
+    let is_tunnel =
+        facts.node.tunnel.as_deref() == Some(port) || holder.is_some_and(|key| key.kind == ObjectKind::PeerNode);
     if !is_tunnel {
         return None;
     }

@@ -25,7 +25,8 @@ fn a_node_state() -> NodeState {
 
 fn life(node_state: &NodeState, name: &str) -> PodLife {
     let facts = node_state.facts().unwrap_or_else(|| panic!("no Node"));
-    PodLife::of(&facts, &Key::new(Kind::Pod, &format!("default/{name}"))).unwrap_or_else(|| panic!("no Pod {name}"))
+    PodLife::of(&facts, &Key::new(ObjectKind::Pod, &format!("default/{name}")))
+        .unwrap_or_else(|| panic!("no Pod {name}"))
 }
 
 /// What became of a frame.
@@ -99,7 +100,7 @@ fn a_pod_that_comes_again_has_joined_nothing() {
     let mut node_state = a_node_state();
     let (mut membership, old) = (Membership::default(), life(&node_state, "web"));
     assert_eq!(membership.join(GROUP, &old, 3, 0), Ok(()));
-    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::Pod, "default/web")], ..Write::default() });
+    let plan = node_state.plan(Write { remove: vec![Key::new(ObjectKind::Pod, "default/web")], ..Write::default() });
     node_state.settle(plan);
     apply(&mut node_state, vec![Object::Pod(pod("web"))]);
     assert_ne!(life(&node_state, "web"), old);

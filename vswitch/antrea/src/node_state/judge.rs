@@ -6,7 +6,7 @@ use super::{NodeState, Undo};
 use crate::desired::Entry;
 use crate::key::Need;
 use crate::object::Object;
-use crate::{Claim, Code, Key, Kind, Problem, Problems};
+use crate::{Claim, Code, Key, ObjectKind, Problem, Problems};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -51,8 +51,9 @@ impl NodeState {
     /// Puts in place of policies that there is no room for what drops everything of theirs: of those that are being written, else of those that
     /// the changes touch. False: there are none.
     pub(super) fn withhold(&mut self, refused: &Refused, pending: &mut Pending, undo: &mut Undo) -> bool {
-        let can =
-            |key: &&Key| key.kind == Kind::NetworkPolicy && self.desired.get(key).is_some_and(|entry| !entry.withheld);
+        let can = |key: &&Key| {
+            key.kind == ObjectKind::NetworkPolicy && self.desired.get(key).is_some_and(|entry| !entry.withheld)
+        };
         let changed: HashSet<&Key> = pending.changes.iter().map(|(key, _)| key).collect();
         let those: Vec<Key> = refused.keys().filter(can).filter(|key| changed.contains(key)).cloned().collect();
         let those = if those.is_empty() { refused.keys().filter(can).cloned().collect() } else { those };

@@ -4,7 +4,7 @@ use super::{NodeState, Plan, Undo};
 use crate::membership::{PodLife, Receivers};
 use crate::node::PacketCategory;
 use crate::object::multicast::{self, Target};
-use crate::{CompiledObject, Facts, Key, Kind, Problem, Problems};
+use crate::{CompiledObject, Facts, Key, ObjectKind, Problem, Problems};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl NodeState {
     pub(super) fn is_heard(&self, key: &Key) -> bool {
         let is_said = self.node.as_ref().is_some_and(|(_, node)| node.taken_over.contains(&PacketCategory::Igmp));
         let is_ours = Target::of(&key.name).is_some_and(|target| Target::ALWAYS.contains(&target));
-        key.kind == Kind::MulticastGroup && (is_ours || !is_said)
+        key.kind == ObjectKind::MulticastGroup && (is_ours || !is_said)
     }
 
     /// Groups that are there without an object, and were before the Node changed.
@@ -51,8 +51,8 @@ impl NodeState {
             return Vec::new();
         }
         let always = match key.kind {
-            Kind::Pod => Target::Everybody,
-            Kind::PeerNode => Target::Nodes,
+            ObjectKind::Pod => Target::Everybody,
+            ObjectKind::PeerNode => Target::Nodes,
             _ => return Vec::new(),
         };
         let joined = self.desired.joined().of(key).map(|group| Target::Group(group).key());
@@ -65,10 +65,10 @@ impl NodeState {
         let names = |kind| facts.desired.of(kind).map(|(key, _)| Arc::clone(&key.name));
         let receivers = match target {
             Target::Everybody => Receivers {
-                pods: names(Kind::Pod).map(|pod| PodLife { pod, serial: 0 }).collect(),
+                pods: names(ObjectKind::Pod).map(|pod| PodLife { pod, serial: 0 }).collect(),
                 nodes: BTreeSet::new(),
             },
-            Target::Nodes => Receivers { pods: BTreeSet::new(), nodes: names(Kind::PeerNode).collect() },
+            Target::Nodes => Receivers { pods: BTreeSet::new(), nodes: names(ObjectKind::PeerNode).collect() },
             Target::Group(group) => {
                 let mut receivers = facts.desired.joined().receivers(group)?.clone();
                 receivers.pods.retain(|pod| pod.lives(&facts));

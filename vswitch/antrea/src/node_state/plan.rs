@@ -6,7 +6,7 @@ use crate::limits::NAME_MAX;
 use crate::object::Object;
 use crate::object::service::places;
 use crate::store::{Conflict, Counts};
-use crate::{Claim, Code, CompiledObject, Flush, Key, Kind, Problem, Problems};
+use crate::{Claim, Code, CompiledObject, Flush, Key, ObjectKind, Problem, Problems};
 use result::{Outcome, Status};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -133,7 +133,7 @@ impl NodeState {
         let mut refused = Refused::new();
         // What goes leaves its numbers to what comes.
         let (there, gone): (Vec<&Key>, Vec<&Key>) = touched.iter().partition(|key| self.desired.get(key).is_some());
-        for key in gone.into_iter().chain(there).filter(|key| key.kind != Kind::Node) {
+        for key in gone.into_iter().chain(there).filter(|key| key.kind != ObjectKind::Node) {
             let claimed = match self.desired.get(key) {
                 _ if self.is_heard(key) => self.claim_heard(key),
                 Some(entry) => {
@@ -149,7 +149,8 @@ impl NodeState {
                 refused.entry(key.clone()).or_default().add(problem);
             }
         }
-        if let Some((_, node)) = self.node.as_ref().filter(|_| touched.iter().any(|key| key.kind == Kind::Egress)) {
+        if let Some((_, node)) = self.node.as_ref().filter(|_| touched.iter().any(|key| key.kind == ObjectKind::Egress))
+        {
             for (key, problem) in crate::object::egress::mark(node, &self.desired, &mut self.ids) {
                 refused.entry(key).or_default().add(problem);
             }
@@ -207,7 +208,7 @@ impl NodeState {
     fn compiled(&self, key: &Key) -> Option<CompiledObject> {
         let facts = self.facts()?;
         let mut compiled = CompiledObject::new(key, &self.ids);
-        if key.kind == Kind::Node {
+        if key.kind == ObjectKind::Node {
             crate::node::compile::compile(&facts, &mut compiled);
             return Some(compiled);
         }
@@ -260,7 +261,7 @@ impl NodeState {
         touched.extend(heard);
         // Nested Services lead to the groups of others.
         let services = pending.changes.iter().map(|(key, _)| key).chain(&touched);
-        if services.into_iter().any(|key| key.kind == Kind::Service) {
+        if services.into_iter().any(|key| key.kind == ObjectKind::Service) {
             touched.extend(self.desired.referrers(&crate::object::service::any_service()).cloned());
         }
         touched.extend(self.touched_by_ports());
@@ -302,7 +303,7 @@ impl NodeState {
             let owner = Object::dragged_by(key).next().unwrap_or_else(|| key.clone());
             flush.extend(own.into_iter().filter(|one| !places::is_others(one, &owner, had)));
         }
-        for (key, old) in undo.parts.iter().filter(|(key, _)| key.kind == Kind::Service) {
+        for (key, old) in undo.parts.iter().filter(|(key, _)| key.kind == ObjectKind::Service) {
             if let Some(old) = old {
                 places::lost(old, self.store.compiled(key).map(|compiled| &**compiled), &self.desired, &mut flush);
             }

@@ -6,7 +6,7 @@ use super::{NodeState, Write, salvage};
 use crate::desired::Entry;
 use crate::limits::OBJECTS_MAX;
 use crate::object::Object;
-use crate::{Code, Key, Kind, Problems};
+use crate::{Code, Key, ObjectKind, Problems};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use vswitch_proto::antrea::v1::object::Object as Message;
@@ -60,7 +60,8 @@ impl NodeState {
         }
         let there = self.desired.get(key);
         // A policy or group that there is no room for could not be replaced by anything.
-        let is_needed = matches!(key.kind, Kind::NetworkPolicy | Kind::AppliedToGroup | Kind::AddressGroup);
+        let is_needed =
+            matches!(key.kind, ObjectKind::NetworkPolicy | ObjectKind::AppliedToGroup | ObjectKind::AddressGroup);
         if there.is_none() && problems.is_empty() && !is_needed {
             if *left == 0 {
                 problems.push(Code::Limit, "", format!("there are {OBJECTS_MAX} objects, the most there may be"));
@@ -79,7 +80,7 @@ impl NodeState {
         };
         let Some(entry) = entry else { return pending.refuse(key, problems) };
         let outcome = match (entry.flaws.is_empty(), key.kind) {
-            (false, Kind::NetworkPolicy) => Outcome::Refused,
+            (false, ObjectKind::NetworkPolicy) => Outcome::Refused,
             _ if there.is_some_and(|there| **there == entry) => Outcome::Unchanged,
             _ => Outcome::Applied,
         };
@@ -91,7 +92,13 @@ impl NodeState {
     }
 
     /// What is to go: by name, by sweep, and with what it belongs to.
-    fn read_removals(&self, remove: Vec<Key>, sweep: &BTreeSet<Kind>, named: &BTreeSet<Key>, pending: &mut Pending) {
+    fn read_removals(
+        &self,
+        remove: Vec<Key>,
+        sweep: &BTreeSet<ObjectKind>,
+        named: &BTreeSet<Key>,
+        pending: &mut Pending,
+    ) {
         let mut gone: BTreeSet<Key> = BTreeSet::new();
         for key in remove {
             if named.contains(&key) {
@@ -117,10 +124,10 @@ impl NodeState {
             }
         }
         // A Service goes with its Endpoints.
-        let services: Vec<Key> = gone.iter().filter(|key| key.kind == Kind::Service).cloned().collect();
+        let services: Vec<Key> = gone.iter().filter(|key| key.kind == ObjectKind::Service).cloned().collect();
         for (service, key) in services.iter().flat_map(|key| self.desired.referrers(key).map(move |other| (key, other)))
         {
-            if key.kind == Kind::Endpoints && !named.contains(key) && gone.insert(key.clone()) {
+            if key.kind == ObjectKind::Endpoints && !named.contains(key) && gone.insert(key.clone()) {
                 pending.status(key, Outcome::Removed, Problems::default());
                 pending.changes.push((key.clone(), None));
                 pending.with.insert(key.clone(), service.clone());

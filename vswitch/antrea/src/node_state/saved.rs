@@ -6,7 +6,7 @@ use crate::desired::Entry;
 use crate::ids::IdsMessage;
 use crate::limits::OBJECTS_MAX;
 use crate::object::Object;
-use crate::{Claim, Code, Ids, Key, Kind, Problems};
+use crate::{Claim, Code, Ids, Key, ObjectKind, Problems};
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 use std::collections::{HashMap, HashSet};
@@ -245,7 +245,7 @@ impl NodeState {
 }
 
 fn key(told: &v1::ObjectRef) -> Option<Key> {
-    Some(Key::new(Kind::read(told.kind())?, &told.name))
+    Some(Key::new(ObjectKind::read(told.kind())?, &told.name))
 }
 
 fn holder((claim, key): (&Claim, &Key)) -> HolderMessage {

@@ -10,7 +10,7 @@ use crate::testing::{
     apply, cluster, degraded, document, document_node, dump, dump_of, egress, ip, mac, node_state, peer, pod,
     traffic_control,
 };
-use crate::{Flush, Key, Kind, NodeState, Write};
+use crate::{Flush, Key, NodeState, ObjectKind, Write};
 use bridge::Bridge;
 use std::collections::BTreeSet;
 use vswitch_proto::antrea::v1;
@@ -48,14 +48,14 @@ fn is(names: &[(&str, Outcome)]) -> Vec<(String, Outcome)> {
 }
 
 fn pod_key(name: &str) -> Key {
-    Key::new(Kind::Pod, &format!("default/{name}"))
+    Key::new(ObjectKind::Pod, &format!("default/{name}"))
 }
 
 #[test]
 fn a_write_of_what_is_there_changes_nothing() {
     let mut node_state = node_state(&document_node(), cluster());
     let ids = format!("{:?}", node_state.ids());
-    for sweep in [BTreeSet::new(), Kind::WRITTEN.into()] {
+    for sweep in [BTreeSet::new(), ObjectKind::WRITTEN.into()] {
         let plan = node_state.plan(Write { objects: cluster(), sweep, ..Write::default() });
         assert!(plan.updates.is_empty() && plan.flush.is_empty(), "{:?}", plan.updates);
         assert!(plan.result.applied && plan.result.flows_changed == 0 && plan.result.meters_changed == 0);
@@ -86,7 +86,7 @@ fn increments_come_to_what_one_sync_comes_to() {
 fn a_sweep_takes_what_is_not_sent_of_its_kinds_alone() {
     let mut node_state = node_state(&document_node(), cluster());
     let objects = vec![Object::Pod(pod("web")), Object::Pod(pod("web2"))];
-    let plan = node_state.plan(Write { objects, sweep: [Kind::Pod].into(), ..Write::default() });
+    let plan = node_state.plan(Write { objects, sweep: [ObjectKind::Pod].into(), ..Write::default() });
     let told = outcomes(&plan.result);
     let want = [
         ("default/web", Outcome::Unchanged),
@@ -100,7 +100,7 @@ fn a_sweep_takes_what_is_not_sent_of_its_kinds_alone() {
     assert_eq!(told, is(&want));
     assert_eq!(plan.flush, [Flush::Address(ip("10.10.0.25")), Flush::Address(ip("10.10.0.26"))]);
     node_state.settle(plan);
-    assert_eq!(node_state.desired().of(Kind::Egress).count(), 2, "another kind");
+    assert_eq!(node_state.desired().of(ObjectKind::Egress).count(), 2, "another kind");
     // They come back with what others said of them meanwhile.
     apply(&mut node_state, cluster());
     write(&mut node_state, Write { remove: vec![pod_key("web2")], ..Write::default() });
@@ -115,7 +115,8 @@ fn reverted_is_as_before() {
     let before = state(&node_state);
     let mut other = pod("web");
     other.addresses = vec!["10.10.0.99".to_owned()];
-    let remove = vec![pod_key("db"), Key::new(Kind::Egress, "egress-client"), Key::new(Kind::PeerNode, "worker-1")];
+    let remove =
+        vec![pod_key("db"), Key::new(ObjectKind::Egress, "egress-client"), Key::new(ObjectKind::PeerNode, "worker-1")];
     let plan = node_state.plan(Write { objects: vec![Object::Pod(other)], remove, ..Write::default() });
     assert!(plan.result.applied && !plan.updates.is_empty());
     node_state.revert(plan);
@@ -165,8 +166,12 @@ fn what_is_refused_leaves_its_old_form_in_force() {
     assert_eq!(dump(&node_state), before);
     // In a sync, too: refusal is no removal.
     let bad = v1::Pod { mac: None, ..pod("web") };
-    let write_ =
-        Write { objects: vec![Object::Pod(bad)], valid_only: true, sweep: [Kind::Pod].into(), ..Write::default() };
+    let write_ = Write {
+        objects: vec![Object::Pod(bad)],
+        valid_only: true,
+        sweep: [ObjectKind::Pod].into(),
+        ..Write::default()
+    };
     let told = write(&mut node_state, write_);
     assert_eq!(told, is(&[("default/web", Outcome::Refused), ("default/db", Outcome::Removed)]));
     assert!(node_state.desired().get(&pod_key("web")).is_some());
@@ -240,7 +245,7 @@ fn of_two_that_claim_the_same_the_one_in_force_has_it_until_it_goes() {
     assert_eq!((problem.code.name(), problem.field.as_str()), ("OVERLAP", "addresses[0]"));
     assert_eq!(problem.other.as_ref().map(|other| &*other.name), Some("default/twin"));
     // It goes: in the same transaction the other one works. Nobody inherits its connections.
-    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::Pod, "default/twin")], ..Write::default() });
+    let plan = node_state.plan(Write { remove: vec![Key::new(ObjectKind::Pod, "default/twin")], ..Write::default() });
     assert_eq!(outcomes(&plan.result), is(&[("default/twin", Outcome::Removed), ("default/web", Outcome::Applied)]));
     assert_eq!(plan.flush, [Flush::Address(ip("10.10.0.24"))]);
     node_state.settle(plan);
@@ -249,7 +254,7 @@ fn of_two_that_claim_the_same_the_one_in_force_has_it_until_it_goes() {
     let told = write(&mut node_state, Write { objects: vec![Object::Pod(twin)], ..Write::default() });
     assert_eq!(told, is(&[("default/twin", Outcome::Degraded)]));
     assert_eq!(dump(&node_state), alone(&pod("web")));
-    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::Pod, "default/twin")], ..Write::default() });
+    let plan = node_state.plan(Write { remove: vec![Key::new(ObjectKind::Pod, "default/twin")], ..Write::default() });
     assert!(plan.flush.is_empty() && plan.updates.is_empty(), "{:?}", plan.flush);
     node_state.settle(plan);
 }
@@ -292,7 +297,8 @@ fn an_egress_waits_for_its_node() {
     let told = write(&mut node_state, Write { objects, valid_only: true, ..Write::default() });
     assert_eq!(told, is(&[("egress-client", Outcome::Degraded), ("worker-1", Outcome::Refused)]));
     apply(&mut node_state, vec![Object::Egress(egress("client")), Object::PeerNode(peer())]);
-    let told = write(&mut node_state, Write { remove: vec![Key::new(Kind::PeerNode, "worker-1")], ..Write::default() });
+    let told =
+        write(&mut node_state, Write { remove: vec![Key::new(ObjectKind::PeerNode, "worker-1")], ..Write::default() });
     assert_eq!(told, is(&[("worker-1", Outcome::Removed), ("egress-client", Outcome::Degraded)]));
     crate::testing::assert_has(
         &node_state,

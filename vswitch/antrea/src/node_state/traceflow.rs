@@ -3,7 +3,7 @@
 use super::{NodeState, Plan, Undo, result};
 use crate::problem::{Code, Problems};
 use crate::store::Counts;
-use crate::traceflow::{self, Seen, TAG_MAX, Told, Traceflow};
+use crate::traceflow::{self, Seen, TAG_MAX, Traceflow, TraceflowReport};
 use crate::{CompiledObject, Key};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl NodeState {
         dice: u32,
     ) -> Result<(Plan, Arc<Traceflow>), TraceflowRefused> {
         let mut problems = Problems::default();
-        super::plan::check_name(&Key::new(crate::Kind::Traceflow, &message.name), &mut problems);
+        super::plan::check_name(&Key::new(crate::ObjectKind::Traceflow, &message.name), &mut problems);
         let tag = self.tag(message, &mut problems)?;
         if let Some(other) = self.traceflows().find(|other| other.message.name == message.name && problems.is_empty()) {
             return Err(TraceflowRefused::Exists(format!(
@@ -102,7 +102,7 @@ impl NodeState {
 
     /// What a packet with the mark of one that runs tells; None: it is over.
     #[must_use]
-    pub fn tell_traceflow(&self, traceflow: &Arc<Traceflow>, seen: &Seen<'_>) -> Option<Told> {
+    pub fn tell_traceflow(&self, traceflow: &Arc<Traceflow>, seen: &Seen<'_>) -> Option<TraceflowReport> {
         let running = self.traceflows.get(&traceflow.tag).filter(|running| Arc::ptr_eq(running, traceflow))?;
         Some(running.tell(seen, &self.facts()?))
     }

@@ -1,7 +1,7 @@
 //! What becomes known of the wire after the Node was said: next hops that answer, ports of the bridge behind the uplink.
 
 use super::{NodeState, Plan, Undo};
-use crate::{Key, Kind, Object, Problems, Wire};
+use crate::{Key, Object, ObjectKind, Problems, Wire};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -24,8 +24,9 @@ impl NodeState {
 
     fn pods_on_wire(&self) -> impl Iterator<Item = Key> {
         let node = self.node.as_ref().map(|(_, node)| node).filter(|node| node.features.pod_vlans);
-        let pods =
-            node.into_iter().flat_map(|node| self.desired.of(Kind::Pod).map(move |(key, entry)| (node, key, entry)));
+        let pods = node
+            .into_iter()
+            .flat_map(|node| self.desired.of(ObjectKind::Pod).map(move |(key, entry)| (node, key, entry)));
         pods.filter(|(node, _, entry)| matches!(&entry.object, Object::Pod(pod) if pod.on_wire(node).is_some()))
             .map(|(_, key, _)| key.clone())
     }
@@ -35,8 +36,11 @@ impl NodeState {
     /// # Errors
     /// What is wrong with whom; then nothing but the knowledge has changed.
     pub fn plan_wire(&mut self, wire: Wire) -> Result<Plan, BTreeMap<Key, Problems>> {
-        let kinds: &[Kind] =
-            if wire.under == self.wire.under { &[Kind::Egress] } else { &[Kind::Egress, Kind::Service] };
+        let kinds: &[ObjectKind] = if wire.under == self.wire.under {
+            &[ObjectKind::Egress]
+        } else {
+            &[ObjectKind::Egress, ObjectKind::Service]
+        };
         let mut touched: BTreeSet<Key> =
             kinds.iter().flat_map(|kind| self.desired.of(*kind)).map(|(key, _)| key.clone()).collect();
         if wire.under != self.wire.under {

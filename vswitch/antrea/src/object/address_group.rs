@@ -2,7 +2,7 @@
 
 use crate::address::parse_address;
 use crate::object::policy::{Addresses, End};
-use crate::key::{Kind, Need};
+use crate::key::{ObjectKind, Need};
 use crate::limits::MEMBERS_MAX;
 use crate::problem::{Code, Problems};
 use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, CompiledObject, Problem, Reference};
@@ -81,7 +81,7 @@ impl AddressGroup {
 
     pub(crate) fn references(&self) -> Vec<Reference> {
         let of = |(name, at): &(Arc<str>, usize)| Reference {
-            key: Key { kind: Kind::Pod, name: Arc::clone(name) },
+            key: Key { kind: ObjectKind::Pod, name: Arc::clone(name) },
             need: Need::May,
             field: format!("members[{at}].pod"),
         };

@@ -1,7 +1,7 @@
 //! `AppliedToGroup`: what policies are applied to. It writes nothing itself: policies that name it do.
 
 use super::policy::{check_names, names};
-use crate::key::{Kind, Need};
+use crate::key::{ObjectKind, Need};
 use crate::limits::APPLIED_TO_MAX;
 use crate::problem::{Code, Problems};
 use crate::{Claim, Desired, Facts, Flush, Ids, Key, CompiledObject, Problem, Reference};
@@ -45,8 +45,8 @@ impl AppliedToGroup {
                 field: format!("{field}[{at}]"),
             }
         };
-        let pods = self.pods.iter().enumerate().map(of(Kind::Pod, "pods"));
-        pods.chain(self.services.iter().enumerate().map(of(Kind::Service, "services"))).collect()
+        let pods = self.pods.iter().enumerate().map(of(ObjectKind::Pod, "pods"));
+        pods.chain(self.services.iter().enumerate().map(of(ObjectKind::Service, "services"))).collect()
     }
 
     pub(crate) fn claims(&self) -> Vec<(Claim, String)> {
@@ -74,7 +74,7 @@ impl AppliedToGroup {
 
     pub(crate) fn compile(&self, _name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
         let there = |kind, name: &str| facts.desired.get(&Key::new(kind, name)).is_some();
-        for (kind, field, names) in [(Kind::Pod, "pods", &self.pods), (Kind::Service, "services", &self.services)] {
+        for (kind, field, names) in [(ObjectKind::Pod, "pods", &self.pods), (ObjectKind::Service, "services", &self.services)] {
             for (at, name) in names.iter().enumerate().filter(|(_, name)| !there(kind, name)) {
                 let reason = format!("{} {name} is not there yet", kind.name());
                 compiled.degraded.push(Code::Pending, format!("{field}[{at}]"), reason);

@@ -10,7 +10,7 @@ use crate::address::parse_address;
 use crate::key::Need;
 use crate::object::Object;
 use crate::problem::{Code, Problems};
-use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, Kind, Node, CompiledObject, Problem, Reference};
+use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, ObjectKind, Node, CompiledObject, Problem, Reference};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
@@ -88,7 +88,7 @@ impl Egress {
     pub(crate) fn references(&self) -> Vec<Reference> {
         let mut references = pod_references(&self.pods);
         if !self.node.is_empty() {
-            let key = Key::new(Kind::PeerNode, &self.node);
+            let key = Key::new(ObjectKind::PeerNode, &self.node);
             references.push(Reference { key, need: Need::May, field: "node".to_owned() });
         }
         references
@@ -117,11 +117,11 @@ impl Egress {
             problems.push(Code::Feature, "translation", "it needs the Node's uplink");
         }
         let others = facts.desired.overlapping(&Cidr::host(self.address));
-        if let Some((_, pod)) = others.iter().find(|(_, key)| key.kind == Kind::Pod) {
+        if let Some((_, pod)) = others.iter().find(|(_, key)| key.kind == ObjectKind::Pod) {
             let reason = format!("{} belongs to {pod}", self.address);
             problems.add(Problem::new(Code::Overlap, "address", reason).other((*pod).clone()));
         }
-        let peers = others.iter().filter(|(_, key)| key.kind == Kind::PeerNode);
+        let peers = others.iter().filter(|(_, key)| key.kind == ObjectKind::PeerNode);
         for (_, key) in peers {
             if facts.desired.peer_node(&key.name).is_some_and(|peer| peer.gateways.contains(&self.address)) {
                 let problem = Problem::new(Code::Overlap, "address", format!("{} is {key}'s gateway", self.address));
@@ -132,7 +132,7 @@ impl Egress {
             let problem = Problem::new(Code::Overlap, "address", format!("{} is the gateway's", self.address));
             problems.add(problem.other(Key::node()));
         }
-        let is_before = |key: &Key| key.kind == Kind::Egress && *key.name < *name;
+        let is_before = |key: &Key| key.kind == ObjectKind::Egress && *key.name < *name;
         let unlike = |other: &Self| {
             (&other.node, other.translation, other.bandwidth) != (&self.node, self.translation, self.bandwidth)
         };
@@ -156,7 +156,7 @@ impl Egress {
     pub(crate) fn flush(&self, _name: &str, new: Option<&Self>, facts: &Facts<'_>, flush: &mut BTreeSet<Flush>) {
         let same = |other: &Self| other.address == self.address && other.node == self.node;
         let there = facts.desired.overlapping(&Cidr::host(self.address));
-        let mut others = there.iter().filter_map(|(_, key)| facts.desired.egress(&key.name).filter(|_| key.kind == Kind::Egress));
+        let mut others = there.iter().filter_map(|(_, key)| facts.desired.egress(&key.name).filter(|_| key.kind == ObjectKind::Egress));
         if !new.is_some_and(same) && !others.any(same) {
             flush.insert(Flush::Address(self.address));
         }
@@ -177,11 +177,11 @@ impl Egress {
 pub(crate) fn mark(node: &Node, desired: &Desired, ids: &mut Ids) -> Vec<(Key, Problem)> {
     let here = |key: &Key| desired.egress(&key.name).is_some_and(|egress| egress.is_here(node));
     let of = |address: &IpAddr| desired.overlapping(&Cidr::host(*address));
-    let used = |address: &IpAddr| of(address).iter().any(|(_, key)| key.kind == Kind::Egress && here(key));
+    let used = |address: &IpAddr| of(address).iter().any(|(_, key)| key.kind == ObjectKind::Egress && here(key));
     let free: Vec<IpAddr> = ids.marked().filter(|address| !used(address)).copied().collect();
     free.iter().for_each(|address| ids.release_mark(address));
     let mut without = Vec::new();
-    for (key, entry) in desired.of(Kind::Egress) {
+    for (key, entry) in desired.of(ObjectKind::Egress) {
         if let Object::Egress(egress) = &entry.object
             && egress.is_here(node)
             && let Err(problem) = ids.claim_mark(egress.address)
@@ -214,7 +214,7 @@ pub(crate) fn read_pods(pods: &[String], problems: &mut Problems) -> Vec<String>
 /// Pods may come and go.
 pub(crate) fn pod_references(pods: &[String]) -> Vec<Reference> {
     let reference = |(at, pod): (usize, &String)| Reference {
-        key: Key::new(Kind::Pod, pod),
+        key: Key::new(ObjectKind::Pod, pod),
         need: Need::May,
         field: format!("pods[{at}]"),
     };
@@ -227,7 +227,7 @@ fn before(facts: &Facts<'_>, name: &str, pod: &str, family: Family) -> Option<Ke
         Some(Object::Egress(other)) => Family::of(&other.address) == family,
         _ => false,
     };
-    let pod = Key::new(Kind::Pod, pod);
-    let others = facts.desired.referrers(&pod).filter(|key| key.kind == Kind::Egress);
+    let pod = Key::new(ObjectKind::Pod, pod);
+    let others = facts.desired.referrers(&pod).filter(|key| key.kind == ObjectKind::Egress);
     others.filter(|key| *key.name < *name).find(of_family).cloned()
 }

@@ -4,7 +4,7 @@ use super::service::{flush, read};
 use crate::limits::{ENDPOINTS_MAX, HINTS_MAX, NAME_MAX};
 use crate::key::Need;
 use crate::problem::{Code, Problems};
-use crate::{Claim, Desired, Facts, Family, Flush, Ids, Key, Kind, CompiledObject, Problem, Reference};
+use crate::{Claim, Desired, Facts, Family, Flush, Ids, Key, ObjectKind, CompiledObject, Problem, Reference};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
@@ -97,11 +97,11 @@ impl Endpoints {
 
     /// Its Service; and Nodes of endpoints, since what of their addresses is a Node's is nobody's behind a tunnel.
     pub(crate) fn references(&self) -> Vec<Reference> {
-        let service = Key::new(Kind::Service, &self.service);
+        let service = Key::new(ObjectKind::Service, &self.service);
         let mut references = vec![Reference { key: service, need: Need::May, field: "service".to_owned() }];
         let nodes: BTreeSet<&str> = self.endpoints.iter().map(|endpoint| endpoint.node.as_str()).collect();
         for node in nodes.into_iter().filter(|node| !node.is_empty()) {
-            let key = Key::new(Kind::PeerNode, node);
+            let key = Key::new(ObjectKind::PeerNode, node);
             references.push(Reference { key, need: Need::May, field: "endpoints".to_owned() });
         }
         references
@@ -115,7 +115,7 @@ impl Endpoints {
         if !facts.features().proxy {
             return problems.push(Code::Feature, "", "it needs features.proxy");
         }
-        let key = Key::new(Kind::Service, &self.service);
+        let key = Key::new(ObjectKind::Service, &self.service);
         let Some(service) = facts.desired.service(&self.service) else {
             let problem = Problem::new(Code::Pending, "service", format!("{key} is not there yet"));
             return problems.add(problem.other(key));

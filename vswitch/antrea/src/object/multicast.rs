@@ -10,7 +10,7 @@ use crate::igmp::{ALL_REPORTS, is_group};
 use crate::membership::{PodLife, RECEIVERS_MAX, Receivers};
 use crate::node::PacketCategory;
 use crate::problem::{Code, Problems};
-use crate::{Claim, Desired, Facts, Flush, GroupKey, Ids, Key, Kind, CompiledObject, Problem, Reference};
+use crate::{Claim, Desired, Facts, Flush, GroupKey, Ids, Key, ObjectKind, CompiledObject, Problem, Reference};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -46,9 +46,9 @@ impl Target {
 
     pub(crate) fn key(self) -> Key {
         match self {
-            Self::Everybody => Key::new(Kind::MulticastGroup, Self::EVERYBODY),
-            Self::Nodes => Key::new(Kind::MulticastGroup, &ALL_REPORTS.to_string()),
-            Self::Group(group) => Key::new(Kind::MulticastGroup, &group.to_string()),
+            Self::Everybody => Key::new(ObjectKind::MulticastGroup, Self::EVERYBODY),
+            Self::Nodes => Key::new(ObjectKind::MulticastGroup, &ALL_REPORTS.to_string()),
+            Self::Group(group) => Key::new(ObjectKind::MulticastGroup, &group.to_string()),
         }
     }
 
@@ -75,7 +75,7 @@ type Way = (IpAddr, u16);
 const GATEWAY: Way = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 fn to_pod(desired: &Desired, pod: &str) -> Option<Way> {
-    let key = Key::new(Kind::Pod, pod);
+    let key = Key::new(ObjectKind::Pod, pod);
     let own = |address: &&IpAddr| desired.pod_of(address) == Some(&key);
     Some((*desired.pod(pod)?.addresses.iter().find(own)?, 0))
 }
@@ -170,7 +170,7 @@ impl MulticastGroup {
     pub(crate) fn references(&self) -> Vec<Reference> {
         let mut references = pod_references(&self.pods);
         references.extend(self.nodes.iter().enumerate().map(|(at, node)| Reference {
-            key: Key::new(Kind::PeerNode, node),
+            key: Key::new(ObjectKind::PeerNode, node),
             need: crate::key::Need::May,
             field: format!("nodes[{at}]"),
         }));

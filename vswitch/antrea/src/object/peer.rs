@@ -7,7 +7,7 @@ mod tests;
 use super::judge;
 use crate::node::{TrafficMode, mac, one_per_family};
 use crate::problem::{Code, Problems};
-use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, Kind, Mac, Node, CompiledObject, Problem, Reference};
+use crate::{Cidr, Claim, Desired, Facts, Family, Flush, Ids, Key, ObjectKind, Mac, Node, CompiledObject, Problem, Reference};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
@@ -101,7 +101,7 @@ impl PeerNode {
 
     /// The peer with those of its prefixes and addresses that are nobody else's. None: it has no flows at all.
     pub(crate) fn effective(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) -> Option<Self> {
-        let (node, key) = (facts.node, Key::new(Kind::PeerNode, name));
+        let (node, key) = (facts.node, Key::new(ObjectKind::PeerNode, name));
         let before = problems.count();
         if name == node.name {
             problems.add(Problem::new(Code::Overlap, "name", "it is this Node").other(Key::node()));
@@ -198,7 +198,7 @@ fn has_cidr(name: &str, cidr: &Cidr, at: usize, facts: &Facts<'_>, problems: &mu
         problems.add(problem.other(Key::node()));
     }
     let others = facts.desired.overlapping(cidr).into_iter();
-    let mut others = others.filter(|(_, key)| key.kind == Kind::PeerNode && *key.name < *name);
+    let mut others = others.filter(|(_, key)| key.kind == ObjectKind::PeerNode && *key.name < *name);
     if let Some((other, key)) = others.next() {
         let reason = format!("{cidr} overlaps {other} of {key}");
         problems.add(Problem::new(Code::Overlap, field, reason).other(key.clone()));

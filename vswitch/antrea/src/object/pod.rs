@@ -10,7 +10,7 @@ pub(crate) use wire::tag;
 use super::judge;
 use crate::address::parse_address;
 use crate::problem::{Code, Problems};
-use crate::{Cidr, Claim, Desired, Facts, Flush, Ids, Key, Kind, Mac, Node, CompiledObject, Problem, Reference};
+use crate::{Cidr, Claim, Desired, Facts, Flush, Ids, Key, ObjectKind, Mac, Node, CompiledObject, Problem, Reference};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
@@ -92,7 +92,7 @@ impl Pod {
 
     /// The Pod with what of it has an effect at present: addresses that are nobody else's. None: it has no flows at all.
     pub(crate) fn effective(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) -> Option<Self> {
-        let key = Key::new(Kind::Pod, name);
+        let key = Key::new(ObjectKind::Pod, name);
         let before = problems.count();
         self.judge_port(&key, facts, problems);
         self.judge_mac(&key, facts, problems);
@@ -135,7 +135,7 @@ impl Pod {
         judge::family(field, address, facts, problems);
         judge::address(field, address, facts, problems);
         let others = facts.desired.overlapping(&Cidr::host(*address));
-        if let Some((cidr, other)) = others.into_iter().find(|(_, other)| other.kind == Kind::PeerNode) {
+        if let Some((cidr, other)) = others.into_iter().find(|(_, other)| other.kind == ObjectKind::PeerNode) {
             let reason = format!("{address} is in {cidr} of {other}");
             problems.add(Problem::new(Code::Overlap, field, reason).other(other.clone()));
         }

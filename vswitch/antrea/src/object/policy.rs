@@ -36,7 +36,7 @@ mod unfit;
 #[cfg(test)]
 mod tests;
 
-use crate::key::{Kind, Need};
+use crate::key::{ObjectKind, Need};
 use crate::problem::{Code, Problems};
 use crate::{Claim, Desired, Effect, Facts, Flush, GroupKey, Ids, Key, CompiledObject, Problem, Rank, Reference, RuleKey, Table};
 use peer::Peer;
@@ -159,24 +159,24 @@ impl NetworkPolicy {
         let mut add = |kind, field: String, names: &[Arc<str>]| {
             references.extend(names.iter().enumerate().map(|(at, name)| Reference {
                 key: Key { kind, name: Arc::clone(name) },
-                need: if kind == Kind::Service { Need::May } else { Need::Holds },
+                need: if kind == ObjectKind::Service { Need::May } else { Need::Holds },
                 field: format!("{field}[{at}]"),
             }));
         };
-        add(Kind::AppliedToGroup, "applied_to".to_owned(), &self.applied_to);
+        add(ObjectKind::AppliedToGroup, "applied_to".to_owned(), &self.applied_to);
         for held in &self.held {
-            add(Kind::AppliedToGroup, "applied_to".to_owned(), &held.applied_to);
-            add(Kind::AppliedToGroup, "applied_to".to_owned(), &held.except);
+            add(ObjectKind::AppliedToGroup, "applied_to".to_owned(), &held.applied_to);
+            add(ObjectKind::AppliedToGroup, "applied_to".to_owned(), &held.except);
         }
         for rule in &self.rules {
             let at = rule.at;
-            add(Kind::AppliedToGroup, format!("rules[{at}].applied_to"), &rule.applied_to);
+            add(ObjectKind::AppliedToGroup, format!("rules[{at}].applied_to"), &rule.applied_to);
             match &rule.peer {
                 Peer::Anybody => {}
                 Peer::Some { groups, .. } => {
-                    add(Kind::AddressGroup, format!("rules[{at}].peer.address_groups"), groups);
+                    add(ObjectKind::AddressGroup, format!("rules[{at}].peer.address_groups"), groups);
                 }
-                Peer::Services(services) => add(Kind::Service, format!("rules[{at}].peer.services"), services),
+                Peer::Services(services) => add(ObjectKind::Service, format!("rules[{at}].peer.services"), services),
             }
         }
         references
@@ -235,7 +235,7 @@ impl NetworkPolicy {
                 facts.desired.applied_to_group(group).is_some_and(|applied_to| !applied_to.services.is_empty());
             if let Some((field, reason)) = self.unfit_for_services(group, facts.desired).filter(|_| services) {
                 problems.add(
-                    Problem::new(Code::Value, field, reason).other(Key::new(Kind::AppliedToGroup, group)),
+                    Problem::new(Code::Value, field, reason).other(Key::new(ObjectKind::AppliedToGroup, group)),
                 );
             }
         }

@@ -17,7 +17,7 @@ mod tests;
 
 use crate::key::Need;
 use crate::problem::Problems;
-use crate::{Cidr, Claim, Desired, Facts, Family, Flush, GroupKey, Ids, Key, Kind, CompiledObject, Problem, Reference};
+use crate::{Cidr, Claim, Desired, Facts, Family, Flush, GroupKey, Ids, Key, ObjectKind, CompiledObject, Problem, Reference};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
@@ -144,7 +144,7 @@ impl Front {
 
 /// What all Services name that depend on which others there are: no Service has an empty name.
 pub(crate) fn any_service() -> Key {
-    Key::new(Kind::Service, "")
+    Key::new(ObjectKind::Service, "")
 }
 
 impl Service {

@@ -7,7 +7,7 @@ mod tests;
 use super::egress::{pod_references, read_pods};
 use super::judge;
 use crate::problem::{Code, Problems};
-use crate::{Claim, Desired, Facts, Flush, Ids, Kind, CompiledObject, Problem, Reference};
+use crate::{Claim, Desired, Facts, Flush, Ids, ObjectKind, CompiledObject, Problem, Reference};
 use std::collections::BTreeSet;
 use vswitch_proto::antrea::v1;
 
@@ -120,7 +120,7 @@ impl TrafficControl {
             let claim = Claim::Port(port.clone());
             let mut holders = facts.desired.holders(&claim);
             // A target may be a peer's tunnel; packets that come back by one are tunneled ones.
-            if let Some(key) = holders.find(|key| key.kind == Kind::Pod || field == "return_port") {
+            if let Some(key) = holders.find(|key| key.kind == ObjectKind::Pod || field == "return_port") {
                 let problem = Problem::new(Code::Port, field, format!("port {port:?} belongs to {key}"));
                 problems.add(problem.other(key.clone()));
             }

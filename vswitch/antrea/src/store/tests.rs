@@ -2,7 +2,7 @@
 
 use super::{FlowId, Store, differing};
 use crate::contribution::Contribution;
-use crate::{CompiledObject, Ids, Key, Kind};
+use crate::{CompiledObject, Ids, Key, ObjectKind};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vswitch_flow::action::limits::MAX_CLAUSES;
@@ -11,7 +11,7 @@ use vswitch_flow::text::{FlowCommand, NoNames, parse_flow};
 
 /// A compiled object with flows of these addresses, in this order; of each the actions.
 fn part(flows: &[(u8, u8)]) -> CompiledObject {
-    let mut part = CompiledObject::new(&Key::new(Kind::NetworkPolicy, "np:default/p"), &Ids::default());
+    let mut part = CompiledObject::new(&Key::new(ObjectKind::NetworkPolicy, "np:default/p"), &Ids::default());
     for (address, action) in flows {
         let line = format!("table=1,priority=200,ip,nw_src=10.0.0.{address} actions=goto_table:{}", action + 2);
         let parsed = parse_flow(&line, FlowCommand::Add, &NoNames).map(|parsed| parsed.value);
@@ -65,11 +65,11 @@ fn a_flow_holds_as_many_clauses_as_the_pipeline_takes_and_who_brings_more_is_nam
         let line = format!("table=1,priority=200,tcp,tp_dst=80 actions={}", clauses.join(","));
         let parsed = parse_flow(&line, FlowCommand::Add, &NoNames).map(|parsed| parsed.value);
         let Ok(Update::AddFlow(flow)) = parsed else { unreachable!("{:?}", parsed.err()) };
-        let mut part = CompiledObject::new(&Key::new(Kind::NetworkPolicy, "np:default/p"), &Ids::default());
+        let mut part = CompiledObject::new(&Key::new(ObjectKind::NetworkPolicy, "np:default/p"), &Ids::default());
         part.add(flow, "test");
         Some(Arc::new(part))
     };
-    let key = |name: &str| Key::new(Kind::NetworkPolicy, name);
+    let key = |name: &str| Key::new(ObjectKind::NetworkPolicy, name);
     let mut store = Store::default();
     for (at, name) in ["a", "b", "c"].into_iter().enumerate() {
         store.replace(&key(name), clauses(2 + at * 100_000, 20_000));
@@ -98,7 +98,8 @@ fn a_part_that_is_not_there_has_no_flows() {
 
 #[test]
 fn bytes_are_counted_as_they_come_and_go() {
-    let (one, other) = (Key::new(Kind::NetworkPolicy, "np:default/p"), Key::new(Kind::NetworkPolicy, "np:default/q"));
+    let (one, other) =
+        (Key::new(ObjectKind::NetworkPolicy, "np:default/p"), Key::new(ObjectKind::NetworkPolicy, "np:default/q"));
     let mut store = Store::default();
     let written = |store: &Store| store.contributions().map(|(_, flow)| flow.memory()).sum::<usize>();
     for flows in [&[(1, 1), (2, 2)][..], &[(1, 1)], &[(2, 1), (1, 1), (3, 9)], &[(3, 8)], &[]] {

@@ -2,7 +2,7 @@
 
 use super::{Decision, Disposition, Packet, Tuple};
 use crate::object::endpoints::Endpoints;
-use crate::{Claim, Facts, Family, Key, Kind, Object, RuleKey};
+use crate::{Claim, Facts, Family, Key, Object, ObjectKind, RuleKey};
 use std::net::IpAddr;
 use std::sync::Arc;
 use vswitch_flow::{Field, FlowKey};
@@ -11,12 +11,12 @@ use vswitch_proto::antrea::v1::object::Object as Message;
 
 /// What a policy had to say of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct PolicyVerdict {
     /// The rule, and its action in Antrea's words.
     pub rule: Option<(v1::RuleRef, &'static str)>,
 }
 
-impl Verdict {
+impl PolicyVerdict {
     /// In the interface; None: no rule had anything to say.
     #[must_use]
     pub fn told(&self) -> Option<v1::FlowVerdict> {
@@ -37,9 +37,9 @@ pub struct Parties {
     /// Egress that it uses.
     pub egress: Option<Arc<str>>,
     /// Policies of its source.
-    pub egress_verdict: Verdict,
+    pub egress_verdict: PolicyVerdict,
     /// Policies of its destination.
-    pub ingress_verdict: Verdict,
+    pub ingress_verdict: PolicyVerdict,
 }
 
 impl Parties {
@@ -103,10 +103,10 @@ impl<'a> Naming<'a> {
     #[must_use]
     pub fn isolation(&self, pod: &Key, is_egress: bool, logged: bool) -> v1::RuleRef {
         let desired = self.facts.desired;
-        let groups = desired.referrers(pod).filter(|key| key.kind == Kind::AppliedToGroup);
+        let groups = desired.referrers(pod).filter(|key| key.kind == ObjectKind::AppliedToGroup);
         let policies = groups.flat_map(|group| desired.referrers(group).map(move |policy| (policy, group)));
         let isolating = policies.filter(|(policy, group)| {
-            let policy = desired.network_policy(&policy.name).filter(|_| policy.kind == Kind::NetworkPolicy);
+            let policy = desired.network_policy(&policy.name).filter(|_| policy.kind == ObjectKind::NetworkPolicy);
             policy.is_some_and(|policy| policy.isolates_members(&group.name, is_egress, logged))
         });
         let lowest = isolating.map(|(policy, _)| &policy.name).min();
@@ -158,7 +158,7 @@ impl<'a> Naming<'a> {
 
     /// A rule as it was written.
     fn message(&self, key: &RuleKey) -> Option<&'a v1::Rule> {
-        let entry = self.facts.desired.get(&Key::new(Kind::NetworkPolicy, &key.policy))?;
+        let entry = self.facts.desired.get(&Key::new(ObjectKind::NetworkPolicy, &key.policy))?;
         let (Message::NetworkPolicy(message), Object::NetworkPolicy(policy)) = (&entry.message, &entry.object) else {
             return None;
         };
@@ -174,7 +174,7 @@ impl<'a> Naming<'a> {
         let label = metadata.get(Field::CtLabel);
         let mut parties = self.parties(&original, packet.tuple.destination, label);
         let rule = self.decided(decision, self.applied_to(decision, &packet.tuple), false);
-        let verdict = Verdict { rule: Some((rule, decision.disposition.name())) };
+        let verdict = PolicyVerdict { rule: Some((rule, decision.disposition.name())) };
         match decision.is_egress() {
             Some(true) => parties.egress_verdict = verdict,
             _ => parties.ingress_verdict = verdict,
@@ -202,7 +202,7 @@ impl<'a> Naming<'a> {
         let pod = |address| self.pod(address).map(|key| Arc::clone(&key.name));
         let allowed = |number: u128| {
             let number = u32::try_from(number & 0xffff_ffff).unwrap_or_default();
-            Verdict { rule: (number != 0).then(|| (self.rule(number), Disposition::Allow.name())) }
+            PolicyVerdict { rule: (number != 0).then(|| (self.rule(number), Disposition::Allow.name())) }
         };
         Parties {
             source_pod: pod(&original.source),
@@ -222,7 +222,7 @@ impl<'a> Naming<'a> {
             return None;
         }
         // As compiled: of two the one with the lower name.
-        let egresses = desired.referrers(pod).filter(|key| key.kind == Kind::Egress);
+        let egresses = desired.referrers(pod).filter(|key| key.kind == ObjectKind::Egress);
         let fits = |key: &&Key| {
             let egress = desired.egress(&key.name);
             egress.is_some_and(|egress| Family::of(&egress.address) == Family::of(to))
@@ -238,7 +238,7 @@ impl<'a> Naming<'a> {
         here || self.pod(to).is_some()
             || desired.holder(&Claim::Node(*to)).is_some()
             || excepted.any(|cidr| cidr.contains(to))
-            || desired.overlapping(&crate::Cidr::host(*to)).iter().any(|(_, key)| key.kind == Kind::PeerNode)
+            || desired.overlapping(&crate::Cidr::host(*to)).iter().any(|(_, key)| key.kind == ObjectKind::PeerNode)
     }
 }
 

@@ -269,7 +269,7 @@ fn connections_have_their_pods_services_rules_and_egress() {
     }
     // What went is not known any more; its number is.
     let plan = node_state.plan(crate::Write {
-        remove: vec![crate::Key::new(crate::Kind::NetworkPolicy, "acnp:all")],
+        remove: vec![crate::Key::new(crate::ObjectKind::NetworkPolicy, "acnp:all")],
         ..crate::Write::default()
     });
     node_state.settle(plan);

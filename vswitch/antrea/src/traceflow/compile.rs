@@ -35,7 +35,7 @@ pub(crate) type Drops = Vec<(Table, u16, Arc<FlowSpec>)>;
 
 /// All of them.
 pub(crate) fn drops(store: &Store) -> Drops {
-    let others = store.contributions().filter(|(key, _)| key.kind != crate::Kind::Traceflow);
+    let others = store.contributions().filter(|(key, _)| key.kind != crate::ObjectKind::Traceflow);
     others
         .filter_map(|(_, flow)| beside(flow).map(|(table, priority)| (table, priority, Arc::clone(&flow.flow))))
         .collect()
@@ -129,7 +129,7 @@ impl Work<'_, '_> {
     fn others(&self) -> Vec<u32> {
         let Facts { node, ports, desired, .. } = self.facts;
         let own = desired
-            .of(crate::Kind::PeerNode)
+            .of(crate::ObjectKind::PeerNode)
             .filter_map(|(key, _)| desired.peer_node(&key.name)?.tunnel_port.as_deref());
         let tunnels = node.tunnel.as_deref().into_iter().chain(own);
         let routed = [Some(node.gateway.port.as_str()), node.uplink.as_ref().map(|uplink| uplink.port.as_str())];

@@ -6,7 +6,7 @@ use crate::address::parse_address;
 use crate::object::pod::{Pod, check_host};
 use crate::object::service::{self, Service};
 use crate::problem::{Code, Problems};
-use crate::{Facts, Family, Key, Kind, Mac, Problem};
+use crate::{Facts, Family, Key, Mac, ObjectKind, Problem};
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::traceflow_end::End;
@@ -16,13 +16,13 @@ const CHOSEN: (u16, u16) = (60_000, 5536);
 
 /// An end that is known.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum KnownEnd<'a> {
     Pod(&'a str, &'a Pod),
     Address(IpAddr),
     Service(&'a str, &'a Service),
 }
 
-impl Place<'_> {
+impl KnownEnd<'_> {
     /// Its address of a family.
     fn address(&self, family: Family) -> Option<IpAddr> {
         let of = |addresses: &[IpAddr]| addresses.iter().copied().find(|address| Family::of(address) == family);
@@ -81,11 +81,11 @@ fn begins(message: &mut v1::Traceflow, tag: u8, dice: u32, facts: &Facts<'_>, pr
     let told = message.packet.unwrap_or_default();
     let source = place(message.source.as_ref(), "source", facts, problems);
     let destination = place(message.destination.as_ref(), "destination", facts, problems);
-    if let Some(Place::Service(name, _)) = source {
+    if let Some(KnownEnd::Service(name, _)) = source {
         problems.push(Code::Value, "source.service", format!("{name}: packets go to Services, and come from Pods"));
     }
     // A Pod's address means the Pod, in this family.
-    let only = source.and_then(|source| if let Place::Address(address) = source { Some(address) } else { None });
+    let only = source.and_then(|source| if let KnownEnd::Address(address) = source { Some(address) } else { None });
     let source = only.and_then(|address| pod_of(&address, facts)).or(source);
     let asked = asked(&told, message.live, destination, problems);
     let families = families(&told, only, source, destination, facts, problems);
@@ -98,9 +98,9 @@ fn begins(message: &mut v1::Traceflow, tag: u8, dice: u32, facts: &Facts<'_>, pr
     }
 }
 
-fn pod_of<'a>(address: &IpAddr, facts: &Facts<'a>) -> Option<Place<'a>> {
+fn pod_of<'a>(address: &IpAddr, facts: &Facts<'a>) -> Option<KnownEnd<'a>> {
     let key = facts.desired.pod_of(address)?;
-    facts.desired.pod(&key.name).map(|pod| Place::Pod(&key.name, pod))
+    facts.desired.pod(&key.name).map(|pod| KnownEnd::Pod(&key.name, pod))
 }
 
 /// An end, if it is given and there.
@@ -109,7 +109,7 @@ fn place<'a>(
     field: &str,
     facts: &Facts<'a>,
     problems: &mut Problems,
-) -> Option<Place<'a>> {
+) -> Option<KnownEnd<'a>> {
     match end?.end.as_ref()? {
         End::Pod(name) => {
             let pod = facts.desired.pod(name);
@@ -121,14 +121,14 @@ fn place<'a>(
                         .hint("\"namespace/name\" of one of this Node's; one of another Node is given by its address"),
                 );
             }
-            pod.map(|pod| Place::Pod(name.as_str(), pod))
+            pod.map(|pod| KnownEnd::Pod(name.as_str(), pod))
         }
         End::Service(name) => {
             let service = facts.desired.service(name);
             if service.is_none() {
                 let problem =
                     Problem::new(Code::Reference, format!("{field}.service"), format!("there is no Service {name}"));
-                problems.add(problem.other(Key::new(Kind::Service, name)));
+                problems.add(problem.other(Key::new(ObjectKind::Service, name)));
             } else if !facts.features().proxy {
                 problems.push(
                     Code::Feature,
@@ -136,22 +136,22 @@ fn place<'a>(
                     "it needs features.proxy: Services are the host's here",
                 );
             }
-            service.map(|service| Place::Service(name.as_str(), service))
+            service.map(|service| KnownEnd::Service(name.as_str(), service))
         }
         End::Address(text) => {
             let field = format!("{field}.address");
             let address = problems.take(&field, parse_address(text))?;
             check_host(&field, &address, problems);
             crate::object::judge::family(&field, &address, facts, problems);
-            Some(Place::Address(address))
+            Some(KnownEnd::Address(address))
         }
     }
 }
 
 /// Protocol, ports and flags.
-fn asked(told: &v1::TraceflowPacket, live: bool, destination: Option<Place<'_>>, problems: &mut Problems) -> Asked {
+fn asked(told: &v1::TraceflowPacket, live: bool, destination: Option<KnownEnd<'_>>, problems: &mut Problems) -> Asked {
     let service = match destination {
-        Some(Place::Service(_, service)) if !live => Some(service),
+        Some(KnownEnd::Service(_, service)) if !live => Some(service),
         _ => None,
     };
     let of_service = |protocol| match protocol {
@@ -220,8 +220,8 @@ fn asked(told: &v1::TraceflowPacket, live: bool, destination: Option<Place<'_>>,
 fn families(
     told: &v1::TraceflowPacket,
     only: Option<IpAddr>,
-    source: Option<Place<'_>>,
-    destination: Option<Place<'_>>,
+    source: Option<KnownEnd<'_>>,
+    destination: Option<KnownEnd<'_>>,
     facts: &Facts<'_>,
     problems: &mut Problems,
 ) -> Vec<Family> {
@@ -238,7 +238,7 @@ fn families(
         problems.push(Code::Family, "packet.family", format!("the Node has no {family:?}"));
         return Vec::new();
     }
-    let has = |end: Option<Place<'_>>, family| end.is_none_or(|end| end.address(family).is_some());
+    let has = |end: Option<KnownEnd<'_>>, family| end.is_none_or(|end| end.address(family).is_some());
     let families: Vec<Family> = facts
         .node
         .families
@@ -259,22 +259,22 @@ fn families(
 }
 
 fn passing(
-    source: Option<Place<'_>>,
-    destination: Option<Place<'_>>,
+    source: Option<KnownEnd<'_>>,
+    destination: Option<KnownEnd<'_>>,
     families: &[Family],
     asked: &Asked,
     problems: &mut Problems,
 ) -> Option<Passing> {
     let from = match source {
-        Some(Place::Pod(name, _)) => From::Pod(name.to_owned()),
-        Some(Place::Address(address)) => From::Address(address),
+        Some(KnownEnd::Pod(name, _)) => From::Pod(name.to_owned()),
+        Some(KnownEnd::Address(address)) => From::Address(address),
         _ => From::Anybody,
     };
     if matches!(from, From::Anybody) && destination.is_none() && problems.is_empty() {
         problems.push(Code::Missing, "source", "neither end is given: packets of whom are to be looked at?");
     }
     let to_pod = match (&from, destination) {
-        (From::Address(_) | From::Anybody, Some(Place::Pod(name, _))) => Some(name.to_owned()),
+        (From::Address(_) | From::Anybody, Some(KnownEnd::Pod(name, _))) => Some(name.to_owned()),
         _ => None,
     };
     let address = |family: &Family| (*family, destination.and_then(|end| end.address(*family)));
@@ -285,7 +285,7 @@ fn passing(
 
 #[allow(clippy::too_many_arguments)] // what a packet is made of
 fn sent(
-    (source, destination): (Option<Place<'_>>, Option<Place<'_>>),
+    (source, destination): (Option<KnownEnd<'_>>, Option<KnownEnd<'_>>),
     families: &[Family],
     asked: &Asked,
     told: &v1::TraceflowPacket,
@@ -293,7 +293,7 @@ fn sent(
     facts: &Facts<'_>,
     problems: &mut Problems,
 ) -> Option<Sent> {
-    let Some(Place::Pod(name, pod)) = source else {
+    let Some(KnownEnd::Pod(name, pod)) = source else {
         if problems.is_empty() {
             let problem = Problem::new(Code::Missing, "source", "a packet that is sent begins at a Pod of this Node");
             problems.add(problem.hint("give source.pod, or look at live traffic"));
@@ -317,12 +317,12 @@ fn sent(
     let family = *families.first()?;
     let (from, to) = (pod.address_of(family)?, destination.address(family)?);
     let other = match destination {
-        Place::Pod(_, other) => Some(other),
-        Place::Address(address) => match pod_of(&address, facts) {
-            Some(Place::Pod(_, other)) => Some(other),
+        KnownEnd::Pod(_, other) => Some(other),
+        KnownEnd::Address(address) => match pod_of(&address, facts) {
+            Some(KnownEnd::Pod(_, other)) => Some(other),
             _ => None,
         },
-        Place::Service(..) => None,
+        KnownEnd::Service(..) => None,
     };
     #[allow(clippy::cast_possible_truncation)] // any number does
     let chosen = CHOSEN.0 + (dice % u32::from(CHOSEN.1)) as u16;

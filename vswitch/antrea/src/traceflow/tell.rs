@@ -2,7 +2,7 @@
 
 use super::packet::{Original, restored};
 use super::{From, Passing, TTL_SHIFT, Traceflow, Way, port_name};
-use crate::key::Kind;
+use crate::key::ObjectKind;
 use crate::object::Object;
 use crate::object::policy::Direction;
 use crate::{Claim, Facts, Family, GroupKey, Mac, Table};
@@ -31,7 +31,7 @@ pub struct Seen<'a> {
 
 /// What it tells.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Told {
+pub struct TraceflowReport {
     /// In order of the packet's way.
     pub observations: Vec<Observation>,
     /// The packet as it came in, if that is to be told.
@@ -50,7 +50,7 @@ struct Reader<'a> {
 impl Traceflow {
     /// What the packet tells.
     #[must_use]
-    pub fn tell(&self, seen: &Seen<'_>, facts: &Facts<'_>) -> Told {
+    pub fn tell(&self, seen: &Seen<'_>, facts: &Facts<'_>) -> TraceflowReport {
         let mut key = FlowKey::default();
         key.copy_metadata(seen.metadata);
         let _ = extract(seen.packet, seen.packet.len(), &mut key);
@@ -67,7 +67,7 @@ impl Traceflow {
             Way::Arriving { live } => (*live && self.dropped_only).then(|| seen.packet.to_vec()),
             Way::Passing(passing) => Some(restored(seen.packet, &reader.original(passing))),
         };
-        Told { observations: reader.told, packet }
+        TraceflowReport { observations: reader.told, packet }
     }
 }
 
@@ -138,14 +138,14 @@ impl Reader<'_> {
     fn pod_at(&self, number: u32) -> String {
         let Facts { desired, ports, .. } = self.facts;
         let port = ports.name(number).map(|port| Claim::Port(port.to_owned()));
-        let holder = port.and_then(|port| desired.holder(&port)).filter(|key| key.kind == Kind::Pod);
+        let holder = port.and_then(|port| desired.holder(&port)).filter(|key| key.kind == ObjectKind::Pod);
         holder.map(|key| key.name.to_string()).unwrap_or_default()
     }
 
     fn is_tunnel(&self, number: u32) -> bool {
         let Facts { node, desired, .. } = self.facts;
         let Some(name) = port_name(self.facts, number) else { return false };
-        let mut own = desired.of(Kind::PeerNode).filter_map(|(key, _)| desired.peer_node(&key.name));
+        let mut own = desired.of(ObjectKind::PeerNode).filter_map(|(key, _)| desired.peer_node(&key.name));
         node.tunnel.as_deref() == Some(name) || own.any(|peer| peer.tunnel_port.as_deref() == Some(name))
     }
 
@@ -246,7 +246,7 @@ impl Reader<'_> {
                 Direction::Ingress => self.pod_at(self.u32(Field::Reg1)),
             };
             let desired = self.facts.desired;
-            let mut policies = desired.of(Kind::NetworkPolicy).map(|(key, _)| key);
+            let mut policies = desired.of(ObjectKind::NetworkPolicy).map(|(key, _)| key);
             let isolates = |name: &str| {
                 desired.network_policy(name).is_some_and(|policy| policy.isolates(&pod, direction, desired))
             };
@@ -288,7 +288,7 @@ impl Reader<'_> {
     /// Name and address of the first Egress of the packet's family that is such a one.
     fn find_egress(&self, is: impl Fn(&crate::object::egress::Egress) -> bool) -> Option<(String, String)> {
         let family = if self.is_v6() { Family::V6 } else { Family::V4 };
-        self.facts.desired.of(Kind::Egress).find_map(|(key, entry)| match &entry.object {
+        self.facts.desired.of(ObjectKind::Egress).find_map(|(key, entry)| match &entry.object {
             Object::Egress(egress) if Family::of(&egress.address) == family && is(egress) => {
                 Some((key.name.to_string(), egress.address.to_string()))
             }
@@ -361,7 +361,7 @@ impl Reader<'_> {
     /// Whether an address is a Pod's of this Node or of another one.
     fn is_pods(&self, address: &IpAddr) -> bool {
         let Facts { node, desired, .. } = self.facts;
-        let mut peers = desired.of(Kind::PeerNode).filter_map(|(key, _)| desired.peer_node(&key.name));
+        let mut peers = desired.of(ObjectKind::PeerNode).filter_map(|(key, _)| desired.peer_node(&key.name));
         node.pod_cidrs.iter().any(|cidr| cidr.contains(address))
             || peers.any(|peer| peer.pod_cidrs.iter().any(|cidr| cidr.contains(address)))
     }

@@ -5,7 +5,7 @@ mod tell;
 use super::{CONTROLLER, MARK, TAG_MAX, Traceflow};
 use crate::problem::Code;
 use crate::testing::{apply, assert_has, cluster, document_node, dual_node, dump, node_state, pod};
-use crate::{Key, Kind, NodeState, TraceflowRefused};
+use crate::{Key, NodeState, ObjectKind, TraceflowRefused};
 use std::sync::Arc;
 use vswitch_flow::Field;
 use vswitch_flow::spec::Update;
@@ -282,7 +282,7 @@ fn policies_that_come_and_go_are_seen() {
             .count()
     };
     assert_eq!(isolated(&node_state), 1);
-    let remove = vec![Key::new(Kind::NetworkPolicy, "np:default/web")];
+    let remove = vec![Key::new(ObjectKind::NetworkPolicy, "np:default/web")];
     let plan = node_state.plan(crate::Write { remove, ..crate::Write::default() });
     assert!(plan.result.applied);
     node_state.settle(plan);

@@ -3,7 +3,7 @@
 use super::{Under, Wire};
 use crate::object::egress::tests::wired;
 use crate::testing::{apply, assert_has, document_node, dual_node, egress, ip, node_state, pod};
-use crate::{Code, FlowId, Key, Kind, Mac, NodeState, Write};
+use crate::{Code, FlowId, Key, Mac, NodeState, ObjectKind, Write};
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_flow::text::{FlowCommand, NoNames, Style, format_flow, parse_flow};
 use vswitch_proto::antrea::v1;
@@ -72,7 +72,7 @@ fn an_egress_waits_for_its_next_hop_and_follows_it() {
     let mut node_state = behind(wired(document_node()), vec![Object::Pod(pod("web")), Object::Egress(egress("web"))]);
     assert_has(&node_state, "table=EgressMark, priority=200,ct_state=+trk,ip,in_port=37 actions=drop");
     let problems =
-        node_state.degraded().get(&Key::new(Kind::Egress, "egress-web")).expect("it has no way").all().to_vec();
+        node_state.degraded().get(&Key::new(ObjectKind::Egress, "egress-web")).expect("it has no way").all().to_vec();
     assert_eq!(
         (problems[0].code, problems[0].reason.as_str()),
         (Code::Pending, "next hop 192.168.77.1 has not answered yet")
@@ -125,7 +125,7 @@ fn an_egress_ip_is_answered_for_and_tunnels_end_there() {
     apply(&mut node_state, vec![Object::Egress(host)]);
     assert!(!lines(&node_state).iter().any(|line| line.contains("192.168.77.112")), "{:#?}", lines(&node_state));
     assert!(node_state.store().on_wire().vteps().contains(&ip("192.168.77.112")));
-    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::Egress, "egress-web")], ..Write::default() });
+    let plan = node_state.plan(Write { remove: vec![Key::new(ObjectKind::Egress, "egress-web")], ..Write::default() });
     node_state.settle(plan);
     assert_eq!(node_state.store().on_wire().vteps(), [ip("fd00:192:168:77::112")].into());
 }

@@ -8,7 +8,7 @@ use vswitch_dataplane::packet::Mac;
 use vswitch_dataplane::port::{
     Cidr, CidrError, End, FieldError, PortConfig, PortKind, TunnelConfig, VhostConfig, VhostMode,
 };
-use vswitch_overlay::Kind::{Geneve, Gre, Vxlan};
+use vswitch_overlay::TunnelKind::{Geneve, Gre, Vxlan};
 use vswitch_proto::v1;
 use vswitch_proto::v1::port_config::Kind;
 

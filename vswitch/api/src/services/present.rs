@@ -111,9 +111,9 @@ fn port_kind(kind: &PortKind) -> Kind {
 
 fn tunnel(tunnel: &TunnelConfig) -> v1::TunnelPort {
     let kind = match tunnel.kind {
-        vswitch_overlay::Kind::Geneve => v1::TunnelKind::Geneve,
-        vswitch_overlay::Kind::Vxlan => v1::TunnelKind::Vxlan,
-        vswitch_overlay::Kind::Gre => v1::TunnelKind::Gre,
+        vswitch_overlay::TunnelKind::Geneve => v1::TunnelKind::Geneve,
+        vswitch_overlay::TunnelKind::Vxlan => v1::TunnelKind::Vxlan,
+        vswitch_overlay::TunnelKind::Gre => v1::TunnelKind::Gre,
     };
     v1::TunnelPort { kind: kind.into(), options: tunnel.options().into_iter().collect() }
 }

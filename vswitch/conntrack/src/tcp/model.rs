@@ -204,7 +204,7 @@ fn described(peer: &Peer) -> (i128, i128, i128, Scale, State) {
 
 /// A segment, by how it lies to what was sent and allowed before.
 #[derive(Clone, Debug)]
-struct Step {
+struct ModelSegment {
     flags: u8,
     direction: Direction,
     /// From what the sender has sent (false) or is allowed to send (true).
@@ -230,7 +230,7 @@ fn offsets() -> impl Strategy<Value = i64> {
     prop_oneof![4 => Just(0_i64), 3 => -1500_i64..1500, 3 => (edge, any::<bool>(), -2_i64..=2).prop_map(|(edge, back, near)| near + if back { -edge } else { edge })]
 }
 
-fn steps() -> impl Strategy<Value = Step> {
+fn steps() -> impl Strategy<Value = ModelSegment> {
     let flags = prop_oneof![
         6 => Just(flag::ACK),
         3 => Just(flag::ACK | flag::PSH),
@@ -245,7 +245,7 @@ fn steps() -> impl Strategy<Value = Step> {
     let payload = prop_oneof![4 => Just(0_u32), 3 => 1_u32..1500, 1 => 0_u32..65_535];
     let scale = prop_oneof![3 => Just(None), 2 => (0_u8..=14).prop_map(Some), 1 => any::<u8>().prop_map(Some)];
     (flags, direction, any::<bool>(), offsets(), offsets(), window, payload, scale).prop_map(
-        |(flags, direction, from_allowed, seq, ack, window, payload, scale)| Step {
+        |(flags, direction, from_allowed, seq, ack, window, payload, scale)| ModelSegment {
             flags,
             direction,
             from_allowed,
@@ -268,7 +268,7 @@ proptest! {
 
     #[test]
     fn as_the_model(first in steps(), isn: u32, later in prop::collection::vec(steps(), 1..30), checks in prop::bool::weighted(0.9)) {
-        let segment = |step: &Step, seq, ack| {
+        let segment = |step: &ModelSegment, seq, ack| {
             let ack = if step.flags & flag::ACK != 0 || step.from_allowed { ack } else { 0 };
             Segment { flags: step.flags, seq, ack, window: step.window, payload: step.payload, scale: step.scale }
         };

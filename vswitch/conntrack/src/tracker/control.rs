@@ -85,7 +85,7 @@ pub struct Control {
 }
 
 impl Tracker {
-    /// The connection of a packet that [`crate::Verdict::controls`]. `before`: as in [`crate::Request::before`]. None: it is gone meanwhile.
+    /// The connection of a packet that [`crate::TrackVerdict::controls`]. `before`: as in [`crate::Request::before`]. None: it is gone meanwhile.
     #[cold]
     pub fn control(&self, seen: &Seen, before: u32, now: u64) -> Option<Control> {
         let Found { locked, direction } = if is_translated_state(before) {

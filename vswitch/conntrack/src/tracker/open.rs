@@ -14,7 +14,7 @@ use super::track::say;
 use super::{Count, EventKind, Hit, Tracker, Words};
 use crate::tcp::Tcp;
 use crate::{
-    Class, Direction, End, Family, Helper, L4, Nat, NatSide, Refusal, Request, Seen, Tuple, Verdict, choose, state,
+    Class, Direction, End, Family, Helper, L4, Nat, NatSide, Refusal, Request, Seen, TrackVerdict, Tuple, choose, state,
 };
 
 /// How often a tuple may be chosen that another worker takes first.
@@ -42,10 +42,10 @@ impl Tracker {
         request: &Request,
         worker: usize,
         now: u64,
-        verdict: &mut Verdict,
+        verdict: &mut TrackVerdict,
     ) -> bool {
         let Some(tcp) = may_open(seen) else {
-            *verdict = Verdict::INVALID;
+            *verdict = TrackVerdict::INVALID;
             return true;
         };
         let expected = self.inherited(&seen.tuple, now);
@@ -92,7 +92,7 @@ impl Tracker {
 
     /// The verdict on a packet that is to be dropped, counted.
     #[cold]
-    pub(super) fn refuse(&self, why: Refusal, worker: usize, verdict: &mut Verdict) {
+    pub(super) fn refuse(&self, why: Refusal, worker: usize, verdict: &mut TrackVerdict) {
         let count = match why {
             Refusal::Full => Count::RefusedFull,
             Refusal::ZoneLimit => Count::RefusedZone,
@@ -100,10 +100,10 @@ impl Tracker {
             Refusal::TupleTaken => Count::RefusedTaken,
         };
         self.counters.add(worker, count);
-        *verdict = Verdict { refusal: Some(why), ..Verdict::default() };
+        *verdict = TrackVerdict { refusal: Some(why), ..TrackVerdict::default() };
     }
 
-    fn open(&self, opening: &Opening<'_>, worker: usize, verdict: Option<&mut Verdict>) -> Result<(), Failed> {
+    fn open(&self, opening: &Opening<'_>, worker: usize, verdict: Option<&mut TrackVerdict>) -> Result<(), Failed> {
         let zone = opening.request.zone;
         if !self.zones.enter(zone) {
             return Err(Failed::Refused(Refusal::ZoneLimit));
@@ -136,7 +136,7 @@ impl Tracker {
     }
 
     /// Enters the connection at its place.
-    fn enter(&self, place: u32, opening: &Opening<'_>, verdict: Option<&mut Verdict>) -> Result<(), Failed> {
+    fn enter(&self, place: u32, opening: &Opening<'_>, verdict: Option<&mut TrackVerdict>) -> Result<(), Failed> {
         let &Opening { words: original, hash, now, .. } = opening;
         let mut way = opening.way();
         for _ in 0..CHOICES {
@@ -173,7 +173,7 @@ impl Tracker {
         tuples: [Words; 2],
         hashes: [u64; 2],
         (opening, life): (&Opening<'_>, Life),
-        verdict: Option<&mut Verdict>,
+        verdict: Option<&mut TrackVerdict>,
     ) -> Result<(), Failed> {
         let &Opening { seen, request, now, .. } = opening;
         let mut locked = self.arena.lock(place);
@@ -240,8 +240,9 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     /// The verdict if nothing is to be remembered.
-    fn uncommitted(&self, verdict: &mut Verdict) {
-        *verdict = Verdict { state: state::NEW | state::TRK, original: Some(self.seen.tuple), ..Verdict::default() };
+    fn uncommitted(&self, verdict: &mut TrackVerdict) {
+        *verdict =
+            TrackVerdict { state: state::NEW | state::TRK, original: Some(self.seen.tuple), ..TrackVerdict::default() };
         if let Some(&Inherited { master, mark, label, .. }) = self.expected {
             verdict.state |= state::REL;
             (verdict.mark, verdict.label, verdict.original) = (mark, label, Some(master));

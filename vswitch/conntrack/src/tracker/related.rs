@@ -2,16 +2,16 @@
 
 use super::track::{Written, flag, is_translated};
 use super::{EventKind, Found, Tracker, Words};
-use crate::{Direction, End, NatSide, Related, Request, Rewrite, Tuple, Verdict, state};
+use crate::{Direction, End, NatSide, Related, Request, Rewrite, TrackVerdict, Tuple, state};
 
 impl Tracker {
     /// An ICMP or ICMPv6 error meets `ct()`.
-    pub fn track_related(&self, related: &Related, request: &Request, worker: usize, now: u64) -> Verdict {
+    pub fn track_related(&self, related: &Related, request: &Request, worker: usize, now: u64) -> TrackVerdict {
         let _ = worker;
         let inner = Tuple { zone: request.zone, ..related.inner };
         // Whoever sent the packet gets the error, nobody else.
         if inner.src.addr != related.dst {
-            return Verdict::INVALID;
+            return TrackVerdict::INVALID;
         }
         // The error travels as an answer to the packet would.
         let answer = inner.reversed();
@@ -21,7 +21,7 @@ impl Tracker {
             let words = Words::from(&answer);
             self.find(&words, self.hasher.hash(&words), now)
         };
-        let Some(Found { mut locked, direction }) = found else { return Verdict::INVALID };
+        let Some(Found { mut locked, direction }) = found else { return TrackVerdict::INVALID };
         locked.count(direction, related.len);
         let written = if request.commit { locked.write(request) } else { Written::default() };
         if written.anything {
@@ -40,7 +40,7 @@ impl Tracker {
             let (_, to) = locked.translation(direction);
             rewrite = translate(related, &inner, &to, side, direction);
         }
-        Verdict { state, rewrite, labelled: written.label, ..locked.known() }
+        TrackVerdict { state, rewrite, labelled: written.label, ..locked.known() }
     }
 }
 

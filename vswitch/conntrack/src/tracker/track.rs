@@ -4,20 +4,26 @@ use super::life::Life;
 use super::who::Who;
 use super::{Count, EventKind, Found, Handle, Link, Locked, Tracker, Words};
 use crate::tcp::{Outcome, State, Tcp};
-use crate::{Class, Direction, Helper, L4, NatSide, Refusal, Request, Seen, Tuple, Verdict, state};
+use crate::{Class, Direction, Helper, L4, NatSide, Refusal, Request, Seen, TrackVerdict, Tuple, state};
 
 /// How often a packet may find that another worker has just opened or ended its connection, before it is given up.
 const RACES: usize = 8;
 
 impl Tracker {
     /// A packet meets `ct()`. `worker` names the calling thread's counters.
-    pub fn track(&self, seen: &Seen, request: &Request, worker: usize, now: u64) -> Verdict {
+    pub fn track(&self, seen: &Seen, request: &Request, worker: usize, now: u64) -> TrackVerdict {
         self.track_linked(seen, request, worker, now).0
     }
 
     /// [`Self::track`], and how the next packet like this one may be judged without looking for its connection.
-    pub fn track_linked(&self, seen: &Seen, request: &Request, worker: usize, now: u64) -> (Verdict, Option<Link>) {
-        let mut verdict = Verdict::default();
+    pub fn track_linked(
+        &self,
+        seen: &Seen,
+        request: &Request,
+        worker: usize,
+        now: u64,
+    ) -> (TrackVerdict, Option<Link>) {
+        let mut verdict = TrackVerdict::default();
         let link = self.track_into(seen, request, worker, now, &mut verdict);
         (verdict, link)
     }
@@ -29,7 +35,7 @@ impl Tracker {
         request: &Request,
         worker: usize,
         now: u64,
-        verdict: &mut Verdict,
+        verdict: &mut TrackVerdict,
     ) -> Option<Link> {
         let in_zone;
         let seen = if seen.tuple.zone == request.zone {
@@ -81,7 +87,7 @@ impl Tracker {
         seen: &Seen,
         request: &Request,
         (worker, now): (usize, u64),
-        verdict: &mut Verdict,
+        verdict: &mut TrackVerdict,
     ) -> Option<Option<Link>> {
         let Found { mut locked, direction } = found;
         locked.leave_to(Who::of(worker));
@@ -216,7 +222,13 @@ pub(super) const fn flag(side: NatSide, direction: Direction) -> u32 {
 
 /// Writes the verdict on a packet of a connection, translated if that is asked for.
 #[inline]
-pub(super) fn say(locked: &Locked<'_>, direction: Direction, mut state: u32, request: &Request, verdict: &mut Verdict) {
+pub(super) fn say(
+    locked: &Locked<'_>,
+    direction: Direction,
+    mut state: u32,
+    request: &Request,
+    verdict: &mut TrackVerdict,
+) {
     *verdict = locked.known();
     // What the other end sends is not its opener's: denied, it takes nothing of theirs back.
     let opens = direction == Direction::Original && state & state::NEW != 0;
@@ -249,14 +261,14 @@ pub(super) struct Written {
 impl Locked<'_> {
     /// Mark, label and original tuple; of an expected connection that of its master.
     #[inline]
-    pub(super) fn known(&self) -> Verdict {
+    pub(super) fn known(&self) -> TrackVerdict {
         let original = self.master().unwrap_or_else(|| self.tuples()[0].tuple());
-        Verdict {
+        TrackVerdict {
             mark: self.hot.mark(),
             label: self.label(),
             original: Some(original),
             known: true,
-            ..Verdict::default()
+            ..TrackVerdict::default()
         }
     }
 

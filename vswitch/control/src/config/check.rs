@@ -8,29 +8,29 @@ mod state;
 
 use super::environment::Environment;
 use super::file::ConfigFile;
-use super::place::{Place, Places};
+use super::place::{ConfigKey, ConfigKeys};
 use super::report::Problem;
 use super::value::SwitchConfig;
 
 /// What the checks read, and what they found.
 struct Check<'a> {
     config: &'a SwitchConfig,
-    places: &'a Places,
+    places: &'a ConfigKeys,
     environment: &'a Environment,
     found: Vec<Problem>,
 }
 
 impl Check<'_> {
     /// An error about a key's value, at its position if the file has the key.
-    fn error(&self, place: &Place, problem: impl Into<String>, hint: impl Into<String>) -> Problem {
+    fn error(&self, place: &ConfigKey, problem: impl Into<String>, hint: impl Into<String>) -> Problem {
         let field = match place {
-            Place::Dpdk(key)
-            | Place::Control(key)
-            | Place::Conntrack(key)
-            | Place::Antrea(key)
-            | Place::Port(_, _, key)
-            | Place::Route(_, key) => key,
-            Place::WorkerCore(_) => "worker_cores",
+            ConfigKey::Dpdk(key)
+            | ConfigKey::Control(key)
+            | ConfigKey::Conntrack(key)
+            | ConfigKey::Antrea(key)
+            | ConfigKey::Port(_, _, key)
+            | ConfigKey::Route(_, key) => key,
+            ConfigKey::WorkerCore(_) => "worker_cores",
         };
         Problem::error(self.places.position(place), field, problem, hint)
     }

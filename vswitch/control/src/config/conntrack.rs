@@ -2,7 +2,7 @@
 
 use super::document::{Reader, Section, Span, quoted};
 use super::parse::Walk;
-use super::place::Place;
+use super::place::ConfigKey;
 use super::report::Problem;
 use super::value::ZoneConfig;
 use crate::timeouts;
@@ -53,7 +53,7 @@ impl Walk<'_> {
         conntrack.state_file = path(&mut section, reader, "state_file", "/var/lib/vswitch/connections");
         let known = ["connections", "tcp_seq_check", "default_limit", "state_file", "zone"];
         section.finish(reader, &known, &known);
-        section.record(reader, &mut self.places, Place::Conntrack);
+        section.record(reader, &mut self.places, ConfigKey::Conntrack);
         let mut first: HashMap<u16, Span> = HashMap::new();
         for (table, header) in self.tables(&mut section, "zone", "[[conntrack.zone]]") {
             let Some((zone, span)) = self.zone(table, header) else { continue };
@@ -72,7 +72,7 @@ impl Walk<'_> {
         let reader = &mut self.reader;
         self.config.antrea.state_dir = path(&mut section, reader, "state_dir", "/var/lib/vswitch/antrea");
         section.finish(reader, &["state_dir"], &["state_dir"]);
-        section.record(reader, &mut self.places, Place::Antrea);
+        section.record(reader, &mut self.places, ConfigKey::Antrea);
     }
 
     /// One zone and where its number stands; none without a number.

@@ -1,6 +1,6 @@
 //! Walks a spanned TOML document: typed access to keys that complains, with positions, instead of failing.
 
-use super::place::{LineIndex, Place, Places, Position};
+use super::place::{ConfigKey, ConfigKeys, LineIndex, Position};
 use super::report::{Problem, Report};
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
@@ -287,7 +287,12 @@ impl<'d, 'i> Section<'d, 'i> {
     }
 
     /// Hands the positions of the keys over, for complaints that come later.
-    pub(super) fn record(&self, reader: &Reader<'_>, places: &mut Places, place: impl Fn(&'static str) -> Place) {
+    pub(super) fn record(
+        &self,
+        reader: &Reader<'_>,
+        places: &mut ConfigKeys,
+        place: impl Fn(&'static str) -> ConfigKey,
+    ) {
         for (key, span) in &self.spans {
             places.insert(place(key), reader.position(span));
         }

@@ -1,7 +1,7 @@
 //! From a path to bytes to text to values.
 
 use super::parse::Walk;
-use super::place::{LineIndex, Places};
+use super::place::{ConfigKeys, LineIndex};
 use super::report::{ConfigErrors, Problem, Report};
 use super::value::SwitchConfig;
 use std::io::{self, Read};
@@ -16,7 +16,7 @@ use vswitch_dpdk::lcore;
 pub struct ConfigFile {
     /// The values.
     pub config: SwitchConfig,
-    pub(super) places: Places,
+    pub(super) places: ConfigKeys,
     pub(super) report: Report,
     pub(super) is_whole: bool,
 }

@@ -31,7 +31,7 @@ mod value;
 
 pub use environment::Environment;
 pub use file::{ConfigFile, parse};
-pub use place::{Place, Position};
+pub use place::{ConfigKey, Position};
 pub use report::{ConfigErrors, PROBLEMS_MAX, Problem, Report, Severity};
 pub use value::{AntreaConfig, ConntrackConfig, DpdkConfig, SOCKET_DEFAULT, SwitchConfig, WorkerConfig, ZoneConfig};
 

@@ -3,7 +3,7 @@
 use super::across::{Across, BridgeEntry};
 use super::document::{Reader, Section, Span, in_range, type_of};
 use super::file::ConfigFile;
-use super::place::{Place, Places};
+use super::place::{ConfigKey, ConfigKeys};
 use super::value::{SwitchConfig, default_main_core, default_worker_cores};
 use crate::{BridgeConfig, FailMode};
 use std::ops::RangeInclusive;
@@ -33,7 +33,7 @@ const SOCKET_PATH_MAX: usize = 107;
 /// One pass over a document.
 pub(super) struct Walk<'a> {
     pub(super) reader: Reader<'a>,
-    pub(super) places: Places,
+    pub(super) places: ConfigKeys,
     pub(super) across: Across,
     cores: &'a [u32],
     pub(super) config: SwitchConfig,
@@ -43,7 +43,7 @@ impl<'a> Walk<'a> {
     pub(super) fn new(text: &'a str, file: &Path, cores: &'a [u32]) -> Self {
         Self {
             reader: Reader::new(text, file),
-            places: Places::default(),
+            places: ConfigKeys::default(),
             across: Across::default(),
             cores,
             config: SwitchConfig::with_defaults(cores),
@@ -124,7 +124,7 @@ impl<'a> Walk<'a> {
         dpdk.args = eal_args(&mut section, reader);
         let known = ["worker_cores", "main_core", "memory_mb", "mbufs", "hugepages", "file_prefix", "pci", "args"];
         section.finish(reader, &known, &known);
-        section.record(reader, &mut self.places, Place::Dpdk);
+        section.record(reader, &mut self.places, ConfigKey::Dpdk);
     }
 
     fn worker(&mut self, root: &mut Section<'_, '_>) {
@@ -166,7 +166,7 @@ impl<'a> Walk<'a> {
             }
         }
         section.finish(&mut self.reader, &["socket"], &["socket"]);
-        section.record(&self.reader, &mut self.places, Place::Control);
+        section.record(&self.reader, &mut self.places, ConfigKey::Control);
     }
 
     fn debug(&mut self, root: &mut Section<'_, '_>) {
@@ -271,7 +271,7 @@ impl<'a> Walk<'a> {
         let bridge = self.config.bridges.len() - 1;
         let ports = &mut self.config.bridges[bridge].1;
         let index = ports.len();
-        section.record(&self.reader, &mut self.places, |key| Place::Port(bridge, index, key));
+        section.record(&self.reader, &mut self.places, |key| ConfigKey::Port(bridge, index, key));
         ports.push(port);
     }
 }
@@ -292,7 +292,7 @@ pub(super) fn field_errors(reader: &mut Reader<'_>, section: &mut Section<'_, '_
     }
 }
 
-fn worker_cores(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, places: &mut Places) -> Option<Vec<u32>> {
+fn worker_cores(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, places: &mut ConfigKeys) -> Option<Vec<u32>> {
     let key = "worker_cores";
     let want = ("an array of core numbers", "[1]");
     let cores = section.array(reader, key, want, |reader, value, span| {
@@ -310,7 +310,7 @@ fn worker_cores(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, places: 
         return None;
     }
     for (i, (core, span)) in cores.iter().enumerate() {
-        places.insert(Place::WorkerCore(i), reader.position(span));
+        places.insert(ConfigKey::WorkerCore(i), reader.position(span));
         if let Some((_, first)) = cores[..i].iter().find(|(other, _)| other == core) {
             let problem = format!("core {core} is named twice, first at {}", reader.locate(first));
             reader.wrong(span, key, problem, "name each core once: a core runs one worker");

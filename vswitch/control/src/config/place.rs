@@ -79,7 +79,7 @@ impl<'a> LineIndex<'a> {
 
 /// A key of the configuration: which value a complaint is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum ConfigKey {
     /// A key of `[dpdk]`.
     Dpdk(&'static str),
     /// An element of `[dpdk] worker_cores`, from 0.
@@ -98,26 +98,26 @@ pub enum Place {
 
 /// Positions of the keys that the file has, and which of them were refused.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places {
-    positions: HashMap<Place, Position>,
-    refused: std::collections::HashSet<Place>,
+pub(super) struct ConfigKeys {
+    positions: HashMap<ConfigKey, Position>,
+    refused: std::collections::HashSet<ConfigKey>,
 }
 
-impl Places {
-    pub(super) fn insert(&mut self, place: Place, position: Position) {
+impl ConfigKeys {
+    pub(super) fn insert(&mut self, place: ConfigKey, position: Position) {
         self.positions.insert(place, position);
     }
 
     /// Notes that the file's value was refused, so that nothing is said about the default in its place.
-    pub(super) fn refuse(&mut self, place: Place) {
+    pub(super) fn refuse(&mut self, place: ConfigKey) {
         self.refused.insert(place);
     }
 
-    pub(super) fn position(&self, place: &Place) -> Option<Position> {
+    pub(super) fn position(&self, place: &ConfigKey) -> Option<Position> {
         self.positions.get(place).copied()
     }
 
-    pub(super) fn is_refused(&self, place: &Place) -> bool {
+    pub(super) fn is_refused(&self, place: &ConfigKey) -> bool {
         self.refused.contains(place)
     }
 }

@@ -13,7 +13,7 @@ use vswitch_dataplane::port::{
 };
 use vswitch_dpdk::devargs::device_name;
 use vswitch_net_types::suggest::did_you_mean;
-use vswitch_overlay::Kind;
+use vswitch_overlay::TunnelKind;
 
 /// Keys of every port.
 const COMMON: [&str; 13] = [
@@ -217,7 +217,7 @@ fn kind(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, name: &'static s
 }
 
 /// The options of a tunnel.
-fn tunnel(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, kind: Kind) -> Option<TunnelConfig> {
+fn tunnel(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, kind: TunnelKind) -> Option<TunnelConfig> {
     let options = strings(section, reader, "options", "{ remote_ip = \"flow\", key = \"flow\" }");
     if section.is_refused("options") {
         return None;

@@ -2,7 +2,7 @@
 
 use super::document::{Reader, Section, Span, quoted};
 use super::parse::Walk;
-use super::place::Place;
+use super::place::ConfigKey;
 use crate::RouteConfig;
 use std::str::FromStr;
 use toml::de::DeTable;
@@ -18,7 +18,7 @@ impl Walk<'_> {
             let mut section = Section::new("[[route]]", header, Some(table));
             if let Some(route) = self.route(&mut section) {
                 let index = self.config.routes.len();
-                section.record(&self.reader, &mut self.places, |key| Place::Route(index, key));
+                section.record(&self.reader, &mut self.places, |key| ConfigKey::Route(index, key));
                 self.config.routes.push(route);
             }
         }

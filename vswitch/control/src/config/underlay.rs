@@ -1,7 +1,7 @@
 //! Tunnels, addresses and routes across the whole file: what the switch would refuse when it puts one port beside the others.
 
 use super::parse::Walk;
-use super::place::Place;
+use super::place::ConfigKey;
 use super::report::Problem;
 use crate::underlay;
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ impl Walk<'_> {
         let mut beside = Beside::default();
         for (bridge, (_, ports)) in self.config.bridges.iter().enumerate() {
             for (index, port) in ports.iter().enumerate() {
-                let place = |key| Place::Port(bridge, index, key);
+                let place = |key| ConfigKey::Port(bridge, index, key);
                 let errors = beside.add(bridge, index, port, |key| self.places.is_refused(&place(key)));
                 found.extend(errors.into_iter().map(|error| (place(error.field), error)));
             }
@@ -40,7 +40,7 @@ impl Walk<'_> {
             beside.ports.iter().enumerate().map(|(at, (.., port))| (port.name.as_str(), at)).collect();
         for index in 0..self.config.routes.len() {
             let error = self.route_error(index, &mut beside, &by_name);
-            found.extend(error.map(|error| (Place::Route(index, error.field), error)));
+            found.extend(error.map(|error| (ConfigKey::Route(index, error.field), error)));
         }
         for (place, FieldError { field, problem, hint }) in found {
             self.reader.push(Problem::error(self.places.position(&place), field, problem, hint));
@@ -50,7 +50,7 @@ impl Walk<'_> {
     /// What is wrong with a route.
     fn route_error(&self, index: usize, beside: &mut Beside<'_>, by_name: &HashMap<&str, usize>) -> Option<FieldError> {
         let route = &self.config.routes[index];
-        let refused = |key| self.places.is_refused(&Place::Route(index, key));
+        let refused = |key| self.places.is_refused(&ConfigKey::Route(index, key));
         if refused("gateway") || refused("source") {
             return None;
         }
@@ -62,7 +62,7 @@ impl Walk<'_> {
         };
         let (bridge, place, port) = beside.ports[*at];
         if port.addresses.is_empty() {
-            let refused = self.places.is_refused(&Place::Port(bridge, place, "addresses"));
+            let refused = self.places.is_refused(&ConfigKey::Port(bridge, place, "addresses"));
             return (!refused).then(|| underlay::homeless(&route.port));
         }
         let number = u32::try_from(*at).unwrap_or(u32::MAX);

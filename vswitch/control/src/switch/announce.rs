@@ -27,7 +27,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// Who was told what.
 #[derive(Debug, Default)]
 pub(super) struct Announcer {
-    told: BTreeMap<(PortId, IpAddr), Told>,
+    told: BTreeMap<(PortId, IpAddr), Announced>,
     /// Links of the ports of bridges that have VTEPs, by port: their bridge, and whether they were up.
     links: BTreeMap<PortId, bool>,
     /// The ports that were there at the first look are no news.
@@ -35,7 +35,7 @@ pub(super) struct Announcer {
 }
 
 #[derive(Debug)]
-struct Told {
+struct Announced {
     mac: Mac,
     left: u32,
     next: Instant,
@@ -62,7 +62,7 @@ impl Announcer {
             let id = PortId(u16::try_from(index).unwrap_or(u16::MAX));
             for address in &vtep.addresses {
                 let known = told.remove(&(id, *address)).filter(|told| told.mac == vtep.mac);
-                let mut told = known.unwrap_or(Told { mac: vtep.mac, left: TIMES, next: now });
+                let mut told = known.unwrap_or(Announced { mac: vtep.mac, left: TIMES, next: now });
                 if woken.contains(&facts.bridge) {
                     told.left = TIMES;
                 }

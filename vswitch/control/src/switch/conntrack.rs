@@ -36,7 +36,7 @@ struct Batch {
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct EventCursor {
     /// The tracker keeps events.
     on: bool,
     /// Number of the next event.
@@ -49,7 +49,7 @@ struct Told {
 #[derive(Debug)]
 pub struct ConnectionEvents {
     sender: broadcast::Sender<Arc<Batch>>,
-    told: Mutex<Told>,
+    told: Mutex<EventCursor>,
 }
 
 impl Default for ConnectionEvents {
@@ -72,7 +72,7 @@ impl ConnectionEvents {
             // What happened before now is for the others.
             self.pass_on(&mut told, tracker);
         } else {
-            *told = Told { on: true, next: told.next, lost: tracker.counts().events_lost };
+            *told = EventCursor { on: true, next: told.next, lost: tracker.counts().events_lost };
             tracker.keep_events(CONNECTION_EVENTS_KEPT);
         }
         Ok(ConnectionStream { receiver: self.sender.subscribe(), next: told.next, lost: 0 })
@@ -92,7 +92,7 @@ impl ConnectionEvents {
     }
 
     /// As much as the tracker keeps, and no more: it goes on meanwhile.
-    fn pass_on(&self, told: &mut Told, tracker: &Tracker) {
+    fn pass_on(&self, told: &mut EventCursor, tracker: &Tracker) {
         for _ in 0..CONNECTION_EVENTS_KEPT / CONNECTION_EVENTS_BATCH {
             let events = tracker.take_events(CONNECTION_EVENTS_BATCH);
             let lost = tracker.counts().events_lost;

@@ -12,7 +12,7 @@ use vswitch_dataplane::port::FieldError;
 use vswitch_dataplane::time::Millis;
 use vswitch_dataplane::worker::{Begin, InjectError, Injection, needs_tables};
 use vswitch_flow::Action;
-use vswitch_flow::action::{CheckContext, Place, check};
+use vswitch_flow::action::{CheckContext, ListPlace, check};
 use vswitch_flow::text::{PacketOut, Style, format_match};
 
 /// A megaflow as listed: of which worker, its text (`dump-megaflows` line) and numbers.
@@ -41,7 +41,7 @@ impl Switch {
     /// When the bridge does not exist, the actions are refused, or no worker took the packet.
     pub fn packet_out(&self, bridge: &str, packet: &PacketOut) -> Result<(), WriteError> {
         let refused = |code, reason| Refused { index: 0, code, reason, field: "actions", hint: String::new() };
-        let context = CheckContext { matching: None, place: Place::PacketOut };
+        let context = CheckContext { matching: None, place: ListPlace::PacketOut };
         check(&packet.actions, &context).map_err(|error| refused(error.code, error.reason))?;
         let program = self.program(bridge)?;
         if let Some((code, reason)) = missing(&packet.actions, &program) {

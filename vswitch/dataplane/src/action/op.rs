@@ -305,7 +305,7 @@ pub struct DecapOp {
     /// The port that the packet was to leave by.
     pub vtep: PortId,
     /// What it says that it is.
-    pub kind: vswitch_overlay::Kind,
+    pub kind: vswitch_overlay::TunnelKind,
     /// Bytes that are left of it before it comes out (`output(port=N,max_len=N)`). What was cut from a header's payload makes it malformed, as in Open vSwitch.
     pub max: Option<u16>,
 }

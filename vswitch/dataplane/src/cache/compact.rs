@@ -39,7 +39,7 @@ pub(super) struct Tag([u64; 2]);
 /// A compact key, with where its headers lie.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Compact {
-    pub(super) kind: Kind,
+    pub(super) kind: CompactKind,
     /// L3 header.
     l3: u8,
     /// End of the L3 packet.
@@ -54,7 +54,7 @@ pub struct Compact {
 /// Which cache a packet is looked up in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum CompactKind {
     V4 = 1,
     V6 = 2,
     /// None: it is not plain.
@@ -160,7 +160,7 @@ impl Compact {
 
     #[inline(always)]
     fn read_bytes(&mut self, head: &[u8], len: usize, came: &Came, seeds: &Seeds) {
-        self.kind = Kind::None;
+        self.kind = CompactKind::None;
         if head.len() < len && may_lack_headers(head) {
             return;
         }
@@ -233,7 +233,7 @@ impl Compact {
         if !is_whole::<L4>((L3 + 20, L3 + total), bytes[L3 + 32], (head, len)) {
             return;
         }
-        self.finish::<WORDS_V4, L3>(bytes, &masks[L4], total, came, seeds, Kind::V4);
+        self.finish::<WORDS_V4, L3>(bytes, &masks[L4], total, came, seeds, CompactKind::V4);
     }
 
     fn v6<const L3: usize>(&mut self, head: &[u8], len: usize, masks: &Masks<WORDS_V6>, came: &Came, seeds: &Seeds) {
@@ -269,7 +269,7 @@ impl Compact {
         if !is_whole::<L4>((L3 + 40, L3 + l3_len), bytes[L3 + 52], (head, len)) {
             return;
         }
-        self.finish::<WORDS_V6, L3>(bytes, &masks[L4], l3_len, came, seeds, Kind::V6);
+        self.finish::<WORDS_V6, L3>(bytes, &masks[L4], l3_len, came, seeds, CompactKind::V6);
     }
 
     #[inline(always)]
@@ -281,7 +281,7 @@ impl Compact {
         l3_len: usize,
         came: &Came,
         seeds: &Seeds,
-        kind: Kind,
+        kind: CompactKind,
     ) {
         if L3 + l3_len >= usize::from(u16::MAX) {
             return; // a packet for segmentation whose end cannot be said
@@ -316,9 +316,9 @@ impl Compact {
         self.l3 != 14
     }
 
-    /// See [`Kind`].
+    /// See [`CompactKind`].
     #[inline]
-    pub(crate) const fn kind(&self) -> Kind {
+    pub(crate) const fn kind(&self) -> CompactKind {
         self.kind
     }
 
@@ -326,14 +326,14 @@ impl Compact {
     #[inline]
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        self.kind != Kind::None
+        self.kind != CompactKind::None
     }
 
     /// Where the headers lie.
     #[inline]
     #[must_use]
     pub fn layers(&self) -> Layers {
-        self.layers_with(if self.kind == Kind::V4 { 20 } else { 40 })
+        self.layers_with(if self.kind == CompactKind::V4 { 20 } else { 40 })
     }
 
     /// [`Self::layers`], of one with addresses of `A` bytes.

@@ -81,17 +81,17 @@ impl<const A: usize> Entry<A> {
 /// A key with what becomes of its packets: one cache line for IPv4, two for IPv6.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-struct Place<const A: usize> {
+struct EntryPlace<const A: usize> {
     tag: Tag,
     entry: Entry<A>,
 }
 
-const _: () = assert!(size_of::<Place<4>>() == LINE && size_of::<Place<16>>() == 2 * LINE);
+const _: () = assert!(size_of::<EntryPlace<4>>() == LINE && size_of::<EntryPlace<16>>() == 2 * LINE);
 
 /// The cache, for keys with addresses of `A` bytes.
 #[derive(Debug)]
 pub(super) struct Exact<const A: usize> {
-    places: Box<[Place<A>]>,
+    places: Box<[EntryPlace<A>]>,
     directory: Directory,
     /// Places behind all that were ever taken.
     fresh: usize,
@@ -106,7 +106,7 @@ impl<const A: usize> Exact<A> {
     pub(super) fn new(entries: usize) -> Self {
         let entries = entries.next_power_of_two().clamp(2, ENTRIES_MAX);
         Self {
-            places: huge_slice(entries, Place::default),
+            places: huge_slice(entries, EntryPlace::default),
             directory: Directory::new(entries),
             fresh: 1,
             free: Vec::with_capacity(entries),
@@ -125,7 +125,7 @@ impl<const A: usize> Exact<A> {
     pub(super) fn guess(&self, key: &Compact) -> u32 {
         let place = self.directory.guess(key);
         if let Some(place) = self.places.get(place as usize) {
-            if size_of::<Place<A>>() > LINE { prefetch_two(place) } else { prefetch(place) }
+            if size_of::<EntryPlace<A>>() > LINE { prefetch_two(place) } else { prefetch(place) }
         }
         place
     }
@@ -174,7 +174,7 @@ impl<const A: usize> Exact<A> {
     pub(super) fn insert(&mut self, key: &Compact, entry: Entry<A>) {
         let known = self.find(key);
         let place = if known == NOWHERE { self.take(key) } else { known };
-        self.places[place as usize] = Place { tag: key.tag, entry };
+        self.places[place as usize] = EntryPlace { tag: key.tag, entry };
     }
 
     /// A place for a key.
@@ -207,7 +207,7 @@ impl<const A: usize> Exact<A> {
     #[allow(clippy::cast_possible_truncation)] // as above
     fn remove(&mut self, place: usize) {
         self.directory.remove(place as u32);
-        self.places[place] = Place::default();
+        self.places[place] = EntryPlace::default();
         self.free.push(place as u32);
     }
 

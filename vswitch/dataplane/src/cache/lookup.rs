@@ -1,6 +1,6 @@
 //! Looking up a burst: what is done for all of its packets at once only reads, and asks for what will be read next.
 
-use super::compact::Kind;
+use super::compact::CompactKind;
 use super::exact::{Entry, Exact, NOWHERE, RareProgram};
 use super::path::{Macs, Path};
 use super::program::{AnyProgram, Fused, Rare};
@@ -33,7 +33,7 @@ impl Cache {
             if cached {
                 key.read(mbuf, &came, seeds);
             } else {
-                key.kind = Kind::None;
+                key.kind = CompactKind::None;
             }
             kinds |= key.kind as u8;
         });
@@ -87,9 +87,9 @@ impl Cache {
     #[inline]
     pub(super) fn exact(&self, key: &Compact) -> Option<&Arc<Megaflow>> {
         match key.kind {
-            Kind::V4 => self.v4.get(self.found(key)),
-            Kind::V6 => self.v6.get(self.found(key)),
-            Kind::None => None,
+            CompactKind::V4 => self.v4.get(self.found(key)),
+            CompactKind::V6 => self.v6.get(self.found(key)),
+            CompactKind::None => None,
         }
     }
 
@@ -116,9 +116,9 @@ impl Cache {
     #[inline]
     pub(crate) fn program(&self, key: &Compact) -> Option<AnyProgram<'_>> {
         match key.kind {
-            Kind::V4 => Some(AnyProgram::V4(self.v4.entry(self.found(key))?.program()?)),
-            Kind::V6 => Some(AnyProgram::V6(self.v6.entry(self.found(key))?.program()?)),
-            Kind::None => None,
+            CompactKind::V4 => Some(AnyProgram::V4(self.v4.entry(self.found(key))?.program()?)),
+            CompactKind::V6 => Some(AnyProgram::V6(self.v6.entry(self.found(key))?.program()?)),
+            CompactKind::None => None,
         }
     }
 
@@ -132,9 +132,9 @@ impl Cache {
     #[inline]
     pub(crate) fn has_located_program(&self, key: &Compact) -> bool {
         match key.kind {
-            Kind::V4 => self.located_v4(key).is_some_and(Entry::has_program),
-            Kind::V6 => self.located_v6(key).is_some_and(Entry::has_program),
-            Kind::None => false,
+            CompactKind::V4 => self.located_v4(key).is_some_and(Entry::has_program),
+            CompactKind::V6 => self.located_v6(key).is_some_and(Entry::has_program),
+            CompactKind::None => false,
         }
     }
 
@@ -247,10 +247,10 @@ pub(super) fn of_packets(
 const FEW: usize = 2;
 
 /// The keys of a burst are of IPv4, all of them.
-const V4_ONLY: u8 = Kind::V4 as u8;
+const V4_ONLY: u8 = CompactKind::V4 as u8;
 
 /// Likewise of IPv6.
-const V6_ONLY: u8 = Kind::V6 as u8;
+const V6_ONLY: u8 = CompactKind::V6 as u8;
 
 type V4 = Exact<4>;
 type V6 = Exact<16>;
@@ -264,9 +264,9 @@ fn of_burst<'a>(keys: &'a mut [Compact; BURST], burst: &Burst) -> &'a mut [Compa
 /// Where a key is.
 fn find(v4: &V4, v6: &V6, key: &Compact) -> u32 {
     match key.kind {
-        Kind::V4 => v4.find(key),
-        Kind::V6 => v6.find(key),
-        Kind::None => NOWHERE,
+        CompactKind::V4 => v4.find(key),
+        CompactKind::V6 => v6.find(key),
+        CompactKind::None => NOWHERE,
     }
 }
 
@@ -319,24 +319,24 @@ fn locate_one<const A: usize>(cache: &Exact<A>, keys: &mut [Compact], tracker: &
 fn locate_mixed(v4: &V4, v6: &V6, keys: &mut [Compact], tracker: &Tracker) -> bool {
     for key in &*keys {
         match key.kind {
-            Kind::V4 => v4.prefetch(key),
-            Kind::V6 => v6.prefetch(key),
-            Kind::None => {}
+            CompactKind::V4 => v4.prefetch(key),
+            CompactKind::V6 => v6.prefetch(key),
+            CompactKind::None => {}
         }
     }
     for key in &mut *keys {
         key.found = match key.kind {
-            Kind::V4 => v4.guess(key),
-            Kind::V6 => v6.guess(key),
-            Kind::None => NOWHERE,
+            CompactKind::V4 => v4.guess(key),
+            CompactKind::V6 => v6.guess(key),
+            CompactKind::None => NOWHERE,
         };
     }
     let mut missing = false;
     for key in keys {
         let right = match key.kind {
-            Kind::V4 => v4.is_at(key.found, key),
-            Kind::V6 => v6.is_at(key.found, key),
-            Kind::None => false,
+            CompactKind::V4 => v4.is_at(key.found, key),
+            CompactKind::V6 => v6.is_at(key.found, key),
+            CompactKind::None => false,
         };
         if right {
             approach(v4, v6, key, tracker);
@@ -352,9 +352,9 @@ fn locate_mixed(v4: &V4, v6: &V6, keys: &mut [Compact], tracker: &Tracker) -> bo
 #[inline]
 fn approach(v4: &V4, v6: &V6, key: &Compact, tracker: &Tracker) {
     let place = match key.kind {
-        Kind::V4 => v4.approach(key.found),
-        Kind::V6 => v6.approach(key.found),
-        Kind::None => None,
+        CompactKind::V4 => v4.approach(key.found),
+        CompactKind::V6 => v6.approach(key.found),
+        CompactKind::None => None,
     };
     prefetch_place(tracker, place);
 }
@@ -379,9 +379,9 @@ fn make(
     shared: &CacheShared,
 ) -> Result<Made, Fallback> {
     match key.kind {
-        Kind::V4 => Ok(Made::V4(program(recording, key, paths, shared)?)),
-        Kind::V6 => Ok(Made::V6(program(recording, key, paths, shared)?)),
-        Kind::None => Err(Fallback::Shape),
+        CompactKind::V4 => Ok(Made::V4(program(recording, key, paths, shared)?)),
+        CompactKind::V6 => Ok(Made::V6(program(recording, key, paths, shared)?)),
+        CompactKind::None => Err(Fallback::Shape),
     }
 }
 

@@ -46,7 +46,7 @@ mod tuples;
 mod validity;
 
 pub use compact::Compact;
-pub(crate) use compact::{Kind, folded};
+pub(crate) use compact::{CompactKind, folded};
 pub(crate) use exact::{Entry, RareProgram};
 pub(crate) use first_packet::FirstPacketTemplate;
 pub use megaflow::Megaflow;
@@ -333,8 +333,8 @@ impl Cache {
     pub(crate) fn remember(&mut self, key: &Compact, megaflow: &Arc<Megaflow>) {
         self.version += 1;
         match key.kind {
-            Kind::V4 if self.enabled => self.v4.insert(key, Entry::Megaflow(Arc::clone(megaflow))),
-            Kind::V6 if self.enabled => self.v6.insert(key, Entry::Megaflow(Arc::clone(megaflow))),
+            CompactKind::V4 if self.enabled => self.v4.insert(key, Entry::Megaflow(Arc::clone(megaflow))),
+            CompactKind::V6 if self.enabled => self.v6.insert(key, Entry::Megaflow(Arc::clone(megaflow))),
             _ => {}
         }
     }

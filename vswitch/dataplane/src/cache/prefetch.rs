@@ -4,7 +4,7 @@
 //! the tracker's index are asked for by these zones, for all such packets of the burst at once: else they would be waited for one after the other. All of it is a guess, that
 //! changes nothing when it is wrong.
 
-use super::compact::Kind;
+use super::compact::CompactKind;
 use super::exact::NOWHERE;
 use super::{Cache, Compact};
 use crate::limits::PORTS_MAX;
@@ -111,9 +111,9 @@ impl Compact {
         let layers = self.layers();
         let byte = |at: u16| head.get(usize::from(at)).copied().unwrap_or_default();
         let protocol = match self.kind {
-            Kind::None => return 0,
-            Kind::V4 => byte(layers.l3 + 9),
-            Kind::V6 => byte(layers.l3 + 6),
+            CompactKind::None => return 0,
+            CompactKind::V4 => byte(layers.l3 + 9),
+            CompactKind::V6 => byte(layers.l3 + 6),
         };
         if protocol == tcp::PROTOCOL { byte(layers.l4 + 13) } else { 0 }
     }
@@ -121,7 +121,7 @@ impl Compact {
     /// It is of IPv6.
     #[inline]
     pub(crate) fn is_v6(&self) -> bool {
-        self.kind == Kind::V6
+        self.kind == CompactKind::V6
     }
 
     /// `head`: the first bytes of its packet. Addresses and ports, if it is of TCP or UDP.
@@ -131,12 +131,12 @@ impl Compact {
         let [a, b, c, d] = *l4.first_chunk()?;
         let (src_port, dst_port) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         let (protocol, family, src, dst) = match self.kind {
-            Kind::None => return None,
-            Kind::V4 => {
+            CompactKind::None => return None,
+            CompactKind::V4 => {
                 let address = |at: usize| Some(u32::from_be_bytes(*l3.get(at..)?.first_chunk()?).into());
                 (*l3.get(9)?, Family::V4, address(12)?, address(16)?)
             }
-            Kind::V6 => {
+            CompactKind::V6 => {
                 let address = |at: usize| Some(u128::from_be_bytes(*l3.get(at..)?.first_chunk()?));
                 (*l3.get(6)?, Family::V6, address(8)?, address(24)?)
             }

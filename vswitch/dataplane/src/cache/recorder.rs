@@ -7,7 +7,7 @@ use super::path::{STEPS_MAX, shape};
 use crate::observe::Fallback;
 use crate::port::PortId;
 use std::sync::Arc;
-use vswitch_conntrack::{Link, Rewrite, Verdict, state};
+use vswitch_conntrack::{Link, Rewrite, TrackVerdict, state};
 use vswitch_dpdk::{Csum, Mbuf};
 
 /// Links of a program.
@@ -128,7 +128,7 @@ impl Recorder {
     }
 
     /// It was tracked; without a link: in a way that the next packet may not be.
-    pub(crate) fn tracked(&mut self, link: Option<Link>, verdict: &Verdict) {
+    pub(crate) fn tracked(&mut self, link: Option<Link>, verdict: &TrackVerdict) {
         if !self.is_writing() {
             return;
         }

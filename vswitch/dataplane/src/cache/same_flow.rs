@@ -4,7 +4,7 @@
 //! Only untagged packets of TCP and UDP, in one segment, whose headers are as long as those of the first one; any other one has its key made. It is tried behind a burst that was of one connection,
 //! so other traffic pays nothing.
 
-use super::compact::{Kind, VECTORS_MAX, first_word};
+use super::compact::{CompactKind, VECTORS_MAX, first_word};
 use super::lookup::of_packets;
 use super::shapes::{SAME_V4, SAME_V6, TCP, UDP, WORDS_V4, WORDS_V6};
 use super::{Cache, Compact};
@@ -81,13 +81,13 @@ impl Cache {
         key.read_apart(first.head(), first.len(), (port, 0), &self.seeds);
         match key.kind {
             _ if key.is_tagged() => None,
-            Kind::V4 => {
+            CompactKind::V4 => {
                 Model::<WORDS_V4>::of(first.head(), key, &SAME_V4).map(|model| self.repeat(burst, port, least, &model))
             }
-            Kind::V6 => {
+            CompactKind::V6 => {
                 Model::<WORDS_V6>::of(first.head(), key, &SAME_V6).map(|model| self.repeat(burst, port, least, &model))
             }
-            Kind::None => None,
+            CompactKind::None => None,
         }
     }
 

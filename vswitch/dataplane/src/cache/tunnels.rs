@@ -35,7 +35,7 @@ pub(crate) struct Tunnel {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct TunnelPlace {
     outer: Outer,
     tunnel: Tunnel,
     /// The world in which it is that port.
@@ -45,7 +45,7 @@ struct Place {
     heard: Millis,
 }
 
-const NOBODY: Place = Place {
+const NOBODY: TunnelPlace = TunnelPlace {
     outer: [0; 6],
     tunnel: Tunnel { port: PortId::NONE, number: 0 },
     world: 0,
@@ -56,7 +56,7 @@ const NOBODY: Place = Place {
 /// The tunnels that one worker knows.
 #[derive(Debug)]
 pub(super) struct Tunnels {
-    places: Box<[[Place; WAYS]; SETS]>,
+    places: Box<[[TunnelPlace; WAYS]; SETS]>,
     /// Last number given. Numbers are never used up: 2^64 packets do not come.
     last: u64,
     seed: u64,
@@ -69,7 +69,7 @@ impl Tunnels {
     }
 
     #[inline]
-    fn set(&mut self, outer: &Outer) -> &mut [Place; WAYS] {
+    fn set(&mut self, outer: &Outer) -> &mut [TunnelPlace; WAYS] {
         // Two products at a time; of IPv4 the words between are 0.
         let [a, b, c, d, said, place] = *outer;
         let (ends, rest) = (folded(a ^ self.seed, b ^ c ^ K[0]), folded(said ^ K[1], place ^ d ^ self.seed));
@@ -79,7 +79,7 @@ impl Tunnels {
     }
 
     #[inline]
-    fn place(&mut self, outer: &Outer) -> Option<&mut Place> {
+    fn place(&mut self, outer: &Outer) -> Option<&mut TunnelPlace> {
         // Word by word: what was just written as words is not to be read as anything wider.
         let [a, b, c, d, said, from] = *outer;
         self.set(outer).iter_mut().find(|place| {
@@ -130,7 +130,7 @@ impl Tunnels {
             return None;
         }
         let tunnel = Tunnel { port, number };
-        *place = Place { outer: *outer, tunnel, world, heard: now, ..NOBODY };
+        *place = TunnelPlace { outer: *outer, tunnel, world, heard: now, ..NOBODY };
         self.last = number;
         Some(tunnel)
     }

@@ -13,7 +13,9 @@ use super::datagram::Datagram;
 use crate::action::Packet;
 use crate::packet::checksum::Sum;
 use text::{Address, Announced, READ_MAX, Text};
-use vswitch_conntrack::{Control, Direction, End, Expected, L4, NatSide, Seen, Tracker, Tuple, Verdict, state, tcp};
+use vswitch_conntrack::{
+    Control, Direction, End, Expected, L4, NatSide, Seen, TrackVerdict, Tracker, Tuple, state, tcp,
+};
 use vswitch_dpdk::Csum;
 
 /// Where the checksum of a TCP header lies.
@@ -32,7 +34,13 @@ pub(super) struct Way {
 
 /// Reads a packet of a control connection after its headers were rewritten, and rewrites its payload and its numbers.
 #[cold]
-pub(super) fn follow(tracker: &Tracker, datagram: &mut Datagram<'_>, seen: &Seen, verdict: &mut Verdict, way: Way) {
+pub(super) fn follow(
+    tracker: &Tracker,
+    datagram: &mut Datagram<'_>,
+    seen: &Seen,
+    verdict: &mut TrackVerdict,
+    way: Way,
+) {
     let L4::Tcp(segment) = &seen.l4 else { return };
     let Some(control) = tracker.control(seen, way.before, way.now) else { return };
     let translates = way.nat && way.before & (state::SNAT | state::DNAT) == 0 && control.side.is_some();

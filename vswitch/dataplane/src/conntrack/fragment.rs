@@ -1,6 +1,6 @@
 //! Whether a packet is a fragment, and which part of which datagram.
 
-use super::Place;
+use super::CtPlace;
 use super::datagram::{be16, part_len};
 use crate::action::Packet;
 use crate::packet::checksum::Sum;
@@ -36,7 +36,7 @@ pub(super) struct Fragment {
 
 /// What a packet is to reassembly.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum FragmentKind {
     /// No fragment: also not IP, malformed, an atomic fragment (RFC 6946).
     Whole,
     /// One whose IPv4 header has a wrong checksum: nothing that it says is true.
@@ -51,16 +51,16 @@ pub(super) enum Kind {
 const PACKET_MAX: usize = 65_535;
 
 /// Looks at the IP headers of a packet.
-pub(super) fn kind_of(packet: &Packet, zone: u16, place: Place) -> Kind {
+pub(super) fn kind_of(packet: &Packet, zone: u16, place: CtPlace) -> FragmentKind {
     let found = match packet.l3_type() {
         Some(ethertype::IPV4) => ipv4(packet, zone, place),
         Some(ethertype::IPV6) => ipv6(packet, zone, place),
         _ => None,
     };
-    found.unwrap_or(Kind::Whole)
+    found.unwrap_or(FragmentKind::Whole)
 }
 
-fn ipv4(packet: &Packet, zone: u16, place: Place) -> Option<Kind> {
+fn ipv4(packet: &Packet, zone: u16, place: CtPlace) -> Option<FragmentKind> {
     let l3 = packet.l3()?;
     let header: &[u8; 20] = packet.bytes(l3)?;
     let field = be16([header[6], header[7]]);
@@ -69,7 +69,7 @@ fn ipv4(packet: &Packet, zone: u16, place: Place) -> Option<Kind> {
     }
     let (len, header_len) = (part_len(packet)?, usize::from(header[0] & 15) * 4);
     if Sum::of(packet.mbuf.head().get(l3..l3 + header_len)?).folded() != 0xffff {
-        return Some(Kind::Damaged);
+        return Some(FragmentKind::Damaged);
     }
     let addr = |at: usize| header[at..].first_chunk().map_or(0, |addr| u32::from_be_bytes(*addr)).into();
     let key = Key {
@@ -86,7 +86,7 @@ fn ipv4(packet: &Packet, zone: u16, place: Place) -> Option<Kind> {
     Some(checked(Fragment { key, offset, len, more: field & 0x2000 != 0 }, header_len))
 }
 
-fn ipv6(packet: &Packet, zone: u16, place: Place) -> Option<Kind> {
+fn ipv6(packet: &Packet, zone: u16, place: CtPlace) -> Option<FragmentKind> {
     let l3 = packet.l3()?;
     let chain = packet.chain_of_ipv6()?;
     let at = chain.fragment?;
@@ -114,14 +114,14 @@ fn ipv6(packet: &Packet, zone: u16, place: Place) -> Option<Kind> {
         len: end.checked_sub(at + header.len())?,
         more: field & 1 != 0,
     };
-    Some(if chain.fragments == 1 { checked(fragment, at - l3 - 40) } else { Kind::Impossible })
+    Some(if chain.fragments == 1 { checked(fragment, at - l3 - 40) } else { FragmentKind::Impossible })
 }
 
 /// `before`: bytes of the reassembled packet, as its length counts them, in front of what was cut.
-fn checked(fragment: Fragment, before: usize) -> Kind {
+fn checked(fragment: Fragment, before: usize) -> FragmentKind {
     let Fragment { offset, len, more, .. } = fragment;
     if len == 0 || more && !len.is_multiple_of(8) || before + offset + len > PACKET_MAX {
-        return Kind::Impossible;
+        return FragmentKind::Impossible;
     }
-    Kind::Fragment(fragment)
+    FragmentKind::Fragment(fragment)
 }

@@ -31,7 +31,7 @@ mod waiting;
 pub use plain::{Plain, seen as plainly_seen};
 
 use datagram::Datagram;
-use fragment::{Fragment, Kind};
+use fragment::{Fragment, FragmentKind};
 use read::Message;
 use waiting::{Arrival, Waiting};
 
@@ -41,7 +41,7 @@ use crate::port::PortId;
 use crate::time::Millis;
 use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
-use vswitch_conntrack::{Config, Link, Memory, Refusal, Request, Rewrite, Seen, Tracker, Verdict};
+use vswitch_conntrack::{Config, Link, Memory, Refusal, Request, Rewrite, Seen, TrackVerdict, Tracker};
 use vswitch_dpdk::{Mbuf, huge_slice, zeros};
 
 /// The switch's connections and waiting fragments.
@@ -53,7 +53,7 @@ pub struct Conntrack {
 
 /// Where a packet meets `ct()`.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct CtPlace {
     /// Whose counters count.
     pub worker: usize,
     /// Now.
@@ -70,7 +70,7 @@ pub struct Place {
     pub unknown: bool,
 }
 
-impl Place {
+impl CtPlace {
     /// What is asked of a packet here: the request, with what an earlier `ct()` said if there was one.
     #[inline]
     fn ask<'a>(&self, request: &'a Request) -> Cow<'a, Request> {
@@ -87,7 +87,7 @@ const fn way(request: &Request, before: u32, now: Millis) -> alg::Way {
     alg::Way { nat: request.nat.is_some(), before, now: now.0 }
 }
 
-/// What is asked of a packet that comes with a `ct_state` of an earlier `ct()` of the same zone (0: none); see [`Place`].
+/// What is asked of a packet that comes with a `ct_state` of an earlier `ct()` of the same zone (0: none); see [`CtPlace`].
 #[inline]
 #[must_use]
 pub fn asked(request: &Request, before: u32, cached: bool, unknown: bool) -> Cow<'_, Request> {
@@ -101,7 +101,7 @@ pub fn asked(request: &Request, before: u32, cached: bool, unknown: bool) -> Cow
 #[derive(Debug)]
 pub enum Outcome {
     /// It goes on, rewritten.
-    Tracked(Packet, Verdict),
+    Tracked(Packet, TrackVerdict),
     /// It is a fragment and waits for the others.
     Held,
     /// It was the last missing fragment: all of them go on, in order of their offsets, rewritten.
@@ -116,7 +116,7 @@ pub struct Fragments {
     /// In order of their offsets.
     pub packets: Vec<Packet>,
     /// One for all.
-    pub verdict: Verdict,
+    pub verdict: TrackVerdict,
     /// What the first one shows, as it is now: all are to match it.
     pub first: First,
 }
@@ -160,7 +160,7 @@ impl Conntrack {
 
     /// A packet meets `ct()`. Beside what becomes of it: how the next packet like it may be judged without looking for its connection, if it was one packet alone.
     #[must_use]
-    pub fn track(&self, packet: Packet, request: &Request, place: Place) -> (Outcome, Option<Link>) {
+    pub fn track(&self, packet: Packet, request: &Request, place: CtPlace) -> (Outcome, Option<Link>) {
         let way = place.way(request);
         let mut link = None;
         let outcome = self.pass_and(
@@ -187,7 +187,7 @@ impl Conntrack {
         packet: &mut Packet,
         request: &Request,
         (worker, now): (usize, Millis),
-        verdict: &mut Verdict,
+        verdict: &mut TrackVerdict,
     ) -> Result<Option<Link>, DropReason> {
         let link = self.tracker.track_into(seen, request, worker, now.0, verdict);
         if let Some(refusal) = verdict.refusal {
@@ -202,7 +202,7 @@ impl Conntrack {
 
     /// Does what a verdict says to a packet.
     #[inline(never)]
-    fn change(&self, packet: &mut Packet, seen: Seen, verdict: &mut Verdict, way: alg::Way) {
+    fn change(&self, packet: &mut Packet, seen: Seen, verdict: &mut TrackVerdict, way: alg::Way) {
         let mut datagram = Datagram { packets: std::slice::from_mut(packet) };
         rewrite::rewrite(&mut datagram, &Message::Seen(seen), &verdict.rewrite);
         if verdict.controls {
@@ -210,7 +210,7 @@ impl Conntrack {
         }
     }
 
-    fn judge(&self, message: &Message, request: &Request, place: Place) -> (Verdict, Option<Link>) {
+    fn judge(&self, message: &Message, request: &Request, place: CtPlace) -> (TrackVerdict, Option<Link>) {
         let request = &place.ask(request);
         match message {
             Message::Seen(seen) => self.tracker.track_linked(seen, request, place.worker, place.now.0),
@@ -222,7 +222,7 @@ impl Conntrack {
 
     /// [`Self::track`], whatever judges what was read.
     #[cfg(any(test, fuzzing))]
-    fn pass(&self, packet: Packet, zone: u16, place: Place, judge: impl FnOnce(&Message) -> Verdict) -> Outcome {
+    fn pass(&self, packet: Packet, zone: u16, place: CtPlace, judge: impl FnOnce(&Message) -> TrackVerdict) -> Outcome {
         self.pass_and(packet, zone, place, judge, |_, _, _| ())
     }
 
@@ -231,20 +231,20 @@ impl Conntrack {
         &self,
         mut packet: Packet,
         zone: u16,
-        place: Place,
-        judge: impl FnOnce(&Message) -> Verdict,
-        follow: impl FnOnce(&mut Datagram<'_>, &Seen, &mut Verdict),
+        place: CtPlace,
+        judge: impl FnOnce(&Message) -> TrackVerdict,
+        follow: impl FnOnce(&mut Datagram<'_>, &Seen, &mut TrackVerdict),
     ) -> Outcome {
         match fragment::kind_of(&packet, zone, place) {
-            Kind::Whole => {
+            FragmentKind::Whole => {
                 match pass(&mut Datagram { packets: std::slice::from_mut(&mut packet) }, zone, judge, follow) {
                     Ok(verdict) => Outcome::Tracked(packet, verdict),
                     Err(reason) => Outcome::Drop(packet.mbuf, reason),
                 }
             }
-            Kind::Damaged => Outcome::Tracked(packet, Verdict::INVALID),
-            Kind::Impossible => Outcome::Drop(packet.mbuf, DropReason::FragInvalid),
-            Kind::Fragment(fragment) => self.pass_fragment(packet, &fragment, place, judge, follow),
+            FragmentKind::Damaged => Outcome::Tracked(packet, TrackVerdict::INVALID),
+            FragmentKind::Impossible => Outcome::Drop(packet.mbuf, DropReason::FragInvalid),
+            FragmentKind::Fragment(fragment) => self.pass_fragment(packet, &fragment, place, judge, follow),
         }
     }
 
@@ -253,9 +253,9 @@ impl Conntrack {
         &self,
         packet: Packet,
         fragment: &Fragment,
-        place: Place,
-        judge: impl FnOnce(&Message) -> Verdict,
-        follow: impl FnOnce(&mut Datagram<'_>, &Seen, &mut Verdict),
+        place: CtPlace,
+        judge: impl FnOnce(&Message) -> TrackVerdict,
+        follow: impl FnOnce(&mut Datagram<'_>, &Seen, &mut TrackVerdict),
     ) -> Outcome {
         let mut packets = match self.waiting.add(packet, fragment, place.now) {
             Arrival::Held => return Outcome::Held,
@@ -293,10 +293,10 @@ impl Conntrack {
 fn pass(
     datagram: &mut Datagram<'_>,
     zone: u16,
-    judge: impl FnOnce(&Message) -> Verdict,
-    follow: impl FnOnce(&mut Datagram<'_>, &Seen, &mut Verdict),
-) -> Result<Verdict, DropReason> {
-    let Some(message) = read::read(datagram, zone) else { return Ok(Verdict::INVALID) };
+    judge: impl FnOnce(&Message) -> TrackVerdict,
+    follow: impl FnOnce(&mut Datagram<'_>, &Seen, &mut TrackVerdict),
+) -> Result<TrackVerdict, DropReason> {
+    let Some(message) = read::read(datagram, zone) else { return Ok(TrackVerdict::INVALID) };
     let mut verdict = judge(&message);
     if let Some(refusal) = verdict.refusal {
         return Err(reason(refusal));

@@ -52,7 +52,7 @@ struct BandState {
 
 /// What a meter says of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum MeterVerdict {
     /// Goes on.
     Pass,
     /// Drop it.
@@ -119,7 +119,7 @@ impl Meter {
     }
 
     /// Counts a packet of `len` bytes (L2, as received at this point) and judges it.
-    pub fn run(&self, len: usize, now: Millis) -> Verdict {
+    pub fn run(&self, len: usize, now: Millis) -> MeterVerdict {
         self.fill(now);
         let bytes = len as u64;
         self.packets.fetch_add(1, Relaxed);
@@ -132,12 +132,12 @@ impl Meter {
                 exceeded = Some(i);
             }
         }
-        let Some(i) = exceeded else { return Verdict::Pass };
+        let Some(i) = exceeded else { return MeterVerdict::Pass };
         self.bands[i].packets.fetch_add(1, Relaxed);
         self.bands[i].bytes.fetch_add(bytes, Relaxed);
         match self.spec.bands[i].kind {
-            BandKind::Drop => Verdict::Drop,
-            BandKind::DscpRemark { precedence } => Verdict::Remark(precedence),
+            BandKind::Drop => MeterVerdict::Drop,
+            BandKind::DscpRemark { precedence } => MeterVerdict::Remark(precedence),
         }
     }
 

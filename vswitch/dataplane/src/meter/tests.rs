@@ -12,7 +12,7 @@ fn drop(rate: u32, burst: u32) -> Band {
 
 /// How many of `count` packets of `len` bytes pass at a moment.
 fn passed(meter: &Meter, count: usize, len: usize, now: u64) -> usize {
-    (0..count).filter(|_| meter.run(len, Millis(now)) == Verdict::Pass).count()
+    (0..count).filter(|_| meter.run(len, Millis(now)) == MeterVerdict::Pass).count()
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn rates_and_bursts() {
 fn the_band_with_the_highest_exceeded_rate_acts() {
     let remark = Band { kind: BandKind::DscpRemark { precedence: 1 }, rate: 2, burst: 0 };
     let meter = meter(true, false, &[remark, drop(4, 0)]);
-    let verdicts: Vec<Verdict> = (0..6).map(|_| meter.run(100, Millis(1000))).collect();
-    let (pass, remark) = (Verdict::Pass, Verdict::Remark(1));
-    assert_eq!(verdicts, [pass, pass, remark, remark, Verdict::Drop, Verdict::Drop]);
+    let verdicts: Vec<MeterVerdict> = (0..6).map(|_| meter.run(100, Millis(1000))).collect();
+    let (pass, remark) = (MeterVerdict::Pass, MeterVerdict::Remark(1));
+    assert_eq!(verdicts, [pass, pass, remark, remark, MeterVerdict::Drop, MeterVerdict::Drop]);
     let stats = MeterStats { packets: 6, bytes: 600, bands: vec![(2, 200), (2, 200)] };
     assert_eq!(meter.stats(), stats);
     let changed = meter.modified(meter.spec.clone(), Millis(9000));

@@ -26,7 +26,7 @@ const GRE_KEY: u16 = 0x2000;
 
 /// What of the tunnel depends on the length of a packet, beside the outer IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NestedKind {
     /// Nothing.
     Ip,
     /// Length and checksum of UDP. What follows is copied, whatever it is.
@@ -42,7 +42,7 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Nested {
     pub(super) outer: Headers,
-    pub(super) kind: Kind,
+    pub(super) kind: NestedKind,
     /// The innermost ones; `l2_len` is all that is in front of them.
     pub(super) inner: Headers,
     pub(super) l4: L4,
@@ -68,7 +68,7 @@ impl Nested {
         let outer = Headers::parse(bytes, len).filter(|outer| !outer.fragment && outer.end == len)?;
         // Else nothing that is summed in between would be a row of words.
         let front = start.checked_sub(outer.l4_start()).filter(|front| front.is_multiple_of(2))?;
-        let (kind, at) = Kind::of(&outer, bytes)?;
+        let (kind, at) = NestedKind::of(&outer, bytes)?;
         let fits = |inner: Headers| {
             let found = Self { outer, kind, inner, l4: inner.l4? };
             let whole = inner.l4_start() == start && inner.end == len && inner.payload_start() <= HEADERS_MAX;
@@ -90,7 +90,7 @@ impl Nested {
 
     /// Where the checksum of the outer UDP header lies.
     pub(super) fn outer_checksum_at(&self) -> Option<usize> {
-        (self.kind == Kind::Udp).then(|| self.outer.l4_start() + L4::Udp.checksum_offset())
+        (self.kind == NestedKind::Udp).then(|| self.outer.l4_start() + L4::Udp.checksum_offset())
     }
 }
 
@@ -100,7 +100,7 @@ enum At {
     Behind(usize),
 }
 
-impl Kind {
+impl NestedKind {
     /// The kind of tunnel, and where what is in it starts; none where its pieces could not be made.
     fn of(outer: &Headers, bytes: &[u8]) -> Option<(Self, At)> {
         let start = outer.l4_start();

@@ -2,7 +2,7 @@
 
 use super::checksum::Sum;
 use super::headers::{HEADERS_MAX, Headers, L4};
-use super::nested::{Kind, Nested};
+use super::nested::{Nested, NestedKind};
 use crate::limits::GSO_SEGMENTS_MAX;
 use crate::observe::DropReason;
 use vswitch_dpdk::{Csum, Mbuf, Mempool};
@@ -124,7 +124,7 @@ struct Template {
 /// What of the headers of a tunnel changes from segment to segment.
 struct Around {
     outer: Headers,
-    kind: Kind,
+    kind: NestedKind,
     ipv4_id: u16,
     /// Sum over the outer pseudo-header without its length; none where no checksum is asked for.
     pseudo: Option<Sum>,
@@ -139,7 +139,7 @@ impl Around {
         let Nested { outer, kind, .. } = *nested;
         let ipv4_id = if outer.ipv4 { word(outer.l2_len + 4)? } else { 0 };
         let pseudo = match (kind, nested.outer_checksum_at()) {
-            (Kind::Gre { checksum: true }, _) => Some(Sum::new()),
+            (NestedKind::Gre { checksum: true }, _) => Some(Sum::new()),
             (_, Some(at)) if mbuf.csum() == Csum::Partial => {
                 let l4_len = u16::try_from(outer.end - outer.l4_start()).ok()?;
                 Some(Sum::new().word(word(at)?).minus_word(l4_len))
@@ -161,19 +161,19 @@ impl Around {
         let front = header.get_mut(start..inner)?;
         let len16 = u16::try_from(l4_len).ok()?;
         let field = match self.kind {
-            Kind::Ip => return Some(()),
-            Kind::Udp => {
+            NestedKind::Ip => return Some(()),
+            NestedKind::Udp => {
                 front.get_mut(4..6)?.copy_from_slice(&len16.to_be_bytes());
                 L4::Udp.checksum_offset()
             }
-            Kind::Gre { .. } => 4,
+            NestedKind::Gre { .. } => 4,
         };
         let Some(pseudo) = self.pseudo else { return Some(()) };
         front.get_mut(field..field + 2)?.fill(0);
-        let pseudo = if self.kind == Kind::Udp { pseudo.word(len16) } else { pseudo };
+        let pseudo = if self.kind == NestedKind::Udp { pseudo.word(len16) } else { pseudo };
         // A packet with a right checksum and its pseudo-header sum up to 0: so what is from `inner` on need not be summed again.
         let checksum = match pseudo.bytes(front).minus_word(inner_sum).checksum() {
-            0 if self.kind == Kind::Udp => 0xffff,
+            0 if self.kind == NestedKind::Udp => 0xffff,
             checksum => checksum,
         };
         front.get_mut(field..field + 2)?.copy_from_slice(&checksum.to_be_bytes());

@@ -462,13 +462,13 @@ impl FdbReader<'_> {
     /// Where a key is looked for first.
     #[inline]
     #[must_use]
-    pub fn place(&self, key: FdbKey) -> Place {
+    pub fn place(&self, key: FdbKey) -> FdbPlace {
         Place(index(key.0.wrapping_mul(self.multiplier) >> self.shift))
     }
 
     /// Asks for the cache line of a place.
     #[inline]
-    pub fn prefetch(&self, place: Place) {
+    pub fn prefetch(&self, place: FdbPlace) {
         if let Some(bucket) = self.buckets.get(place.0) {
             vswitch_dpdk::prefetch(bucket);
         }
@@ -477,7 +477,7 @@ impl FdbReader<'_> {
     /// The port of an address.
     #[inline]
     #[must_use]
-    pub fn lookup(&self, key: &FdbKey, place: Place) -> Option<PortId> {
+    pub fn lookup(&self, key: &FdbKey, place: FdbPlace) -> Option<PortId> {
         match self.buckets.get(place.0)?.find(key) {
             Some((_, value)) => Some(value.port()),
             None => self.fdb.lookup_second(key),
@@ -486,7 +486,7 @@ impl FdbReader<'_> {
 
     /// Notes that an address was seen. Never waits.
     #[inline]
-    pub fn learn(&self, key: &FdbKey, place: Place, seen: Sighting) {
+    pub fn learn(&self, key: &FdbKey, place: FdbPlace, seen: Sighting) {
         // On this port, in this second: nothing new. A slot that just changed hands may say so wrongly; the next packet tells.
         if self.buckets.get(place.0).and_then(|bucket| bucket.value_of(key)) != Some(seen.0) {
             self.fdb.learn_news(key, seen);

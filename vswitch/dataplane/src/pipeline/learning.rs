@@ -1,14 +1,14 @@
 //! The Ethernet learning switch: OpenFlow's `NORMAL` action in a bridge without VLAN configuration
 //! (IEEE 802.1D; ovs-actions(7), "normal").
 
-use super::{FailMode, FdbKey, FdbReader, Place, Sighting};
+use super::{FailMode, FdbKey, FdbPlace, FdbReader, Sighting};
 use crate::observe::DropReason;
 use crate::packet::{L2, Mac};
 use crate::port::PortId;
 
 /// What is to happen with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LearningVerdict {
     /// Leaves by one port.
     Output(PortId),
     /// Leaves by every port of the bridge's flood list but the one it came from.
@@ -22,8 +22,8 @@ pub enum Verdict {
 pub struct Lookup {
     source: FdbKey,
     destination: FdbKey,
-    source_place: Place,
-    destination_place: Place,
+    source_place: FdbPlace,
+    destination_place: FdbPlace,
 }
 
 impl Lookup {
@@ -75,24 +75,30 @@ pub fn is_vendors(mac: Mac) -> bool {
 
 /// Learns the source, seen on `in_port`, and finds where the packet goes.
 #[inline(always)] // in the walk's inner loop: a call costs as much as a lookup
-pub fn decide(fail_mode: FailMode, fdb: FdbReader<'_>, lookup: &Lookup, in_port: PortId, seen: Sighting) -> Verdict {
+pub fn decide(
+    fail_mode: FailMode,
+    fdb: FdbReader<'_>,
+    lookup: &Lookup,
+    in_port: PortId,
+    seen: Sighting,
+) -> LearningVerdict {
     if fail_mode == FailMode::Secure {
-        return Verdict::Drop(DropReason::BridgeSecure);
+        return LearningVerdict::Drop(DropReason::BridgeSecure);
     }
     let flood = lookup.destination.is_multicast();
     if flood && lookup.destination.is_reserved() {
-        return Verdict::Drop(DropReason::ReservedMulticast);
+        return LearningVerdict::Drop(DropReason::ReservedMulticast);
     }
     if !lookup.source.is_multicast() {
         fdb.learn(&lookup.source, lookup.source_place, seen);
     }
     if flood {
-        return Verdict::Flood;
+        return LearningVerdict::Flood;
     }
     match fdb.lookup(&lookup.destination, lookup.destination_place) {
-        Some(port) if port == in_port => Verdict::Drop(DropReason::SamePort),
-        Some(port) => Verdict::Output(port),
-        None => Verdict::Flood,
+        Some(port) if port == in_port => LearningVerdict::Drop(DropReason::SamePort),
+        Some(port) => LearningVerdict::Output(port),
+        None => LearningVerdict::Flood,
     }
 }
 
@@ -106,7 +112,7 @@ mod tests {
         Bridge::new("br", fail_mode, Arc::new(Fdb::new(16, 300)))
     }
 
-    fn run(bridge: &Bridge, destination: u64, source: u64, in_port: u16) -> Verdict {
+    fn run(bridge: &Bridge, destination: u64, source: u64, in_port: u16) -> LearningVerdict {
         let l2 = L2 { destination, source, vlan: 0, odd_tag: false };
         let (port, fdb) = (PortId(in_port), bridge.fdb.reader());
         decide(bridge.fail_mode, fdb, &Lookup::new(fdb, l2), port, Sighting::new(port, 0))
@@ -116,23 +122,27 @@ mod tests {
     fn learns_floods_and_filters_like_open_vswitch() {
         let bridge = bridge(FailMode::Standalone);
         let broadcast = 0xffff_ffff_ffff;
-        assert_eq!(run(&bridge, 0xb, 0xa, 1), Verdict::Flood, "unknown destination");
-        assert_eq!(run(&bridge, 0xa, 0xb, 2), Verdict::Output(PortId(1)));
-        assert_eq!(run(&bridge, 0xb, 0xa, 1), Verdict::Output(PortId(2)));
-        assert_eq!(run(&bridge, 0xb, 0xc, 2), Verdict::Drop(DropReason::SamePort));
-        assert_eq!(run(&bridge, broadcast, 0xa, 1), Verdict::Flood);
-        assert_eq!(run(&bridge, 0x0180_c200_000e, 0xa, 1), Verdict::Drop(DropReason::ReservedMulticast));
-        assert_eq!(run(&bridge, 0x0180_c200_0010, 0xa, 1), Verdict::Flood, "only 00 to 0f are reserved");
-        assert_eq!(run(&bridge, 0xa, 0x0100_5e00_0001, 3), Verdict::Output(PortId(1)), "multicast source: forwarded");
-        assert_eq!(run(&bridge, 0x0100_5e00_0001, 0xa, 1), Verdict::Flood, "and not learned");
-        assert_eq!(run(&bridge, 0xb, 0, 4), Verdict::Output(PortId(2)));
-        assert_eq!(run(&bridge, 0, 0xb, 2), Verdict::Output(PortId(4)), "the zero address is learned");
+        assert_eq!(run(&bridge, 0xb, 0xa, 1), LearningVerdict::Flood, "unknown destination");
+        assert_eq!(run(&bridge, 0xa, 0xb, 2), LearningVerdict::Output(PortId(1)));
+        assert_eq!(run(&bridge, 0xb, 0xa, 1), LearningVerdict::Output(PortId(2)));
+        assert_eq!(run(&bridge, 0xb, 0xc, 2), LearningVerdict::Drop(DropReason::SamePort));
+        assert_eq!(run(&bridge, broadcast, 0xa, 1), LearningVerdict::Flood);
+        assert_eq!(run(&bridge, 0x0180_c200_000e, 0xa, 1), LearningVerdict::Drop(DropReason::ReservedMulticast));
+        assert_eq!(run(&bridge, 0x0180_c200_0010, 0xa, 1), LearningVerdict::Flood, "only 00 to 0f are reserved");
+        assert_eq!(
+            run(&bridge, 0xa, 0x0100_5e00_0001, 3),
+            LearningVerdict::Output(PortId(1)),
+            "multicast source: forwarded"
+        );
+        assert_eq!(run(&bridge, 0x0100_5e00_0001, 0xa, 1), LearningVerdict::Flood, "and not learned");
+        assert_eq!(run(&bridge, 0xb, 0, 4), LearningVerdict::Output(PortId(2)));
+        assert_eq!(run(&bridge, 0, 0xb, 2), LearningVerdict::Output(PortId(4)), "the zero address is learned");
     }
 
     #[test]
     fn secure_bridge_drops_and_learns_nothing() {
         let bridge = bridge(FailMode::Secure);
-        assert_eq!(run(&bridge, 0xb, 0xa, 1), Verdict::Drop(DropReason::BridgeSecure));
+        assert_eq!(run(&bridge, 0xb, 0xa, 1), LearningVerdict::Drop(DropReason::BridgeSecure));
         assert_eq!(bridge.fdb.stats().entries, 0);
     }
 }

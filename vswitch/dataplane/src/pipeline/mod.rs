@@ -1,7 +1,7 @@
 //! What a packet means to a bridge. Today: the MAC table and the Ethernet learning switch (`NORMAL`); the tables of rules
 //! come on top of it.
 //!
-//! **Where in the walk**: between parse and output. [`decide`] turns addresses and the ingress port into a [`Verdict`];
+//! **Where in the walk**: between parse and output. [`decide`] turns addresses and the ingress port into a [`LearningVerdict`];
 //! it touches no packet.
 //!
 //! **Design**: a [`Bridge`] is a read-only view that a snapshot carries; the only thing that changes under a worker's hands is
@@ -29,9 +29,9 @@ mod world;
 pub use bridge::FailMode;
 pub use changes::Changes;
 pub use controllers::{ControllerInfo, Fate};
-pub use fdb::{Entry, Fdb, FdbKey, FdbReader, FdbStats, Place, Sighting};
+pub use fdb::{Entry, Fdb, FdbKey, FdbPlace, FdbReader, FdbStats, Sighting};
 pub use learned::{Learned, LearnedTable, LearnedTables};
-pub use learning::{Lookup, Verdict, decide, is_special, is_vendors};
+pub use learning::{LearningVerdict, Lookup, decide, is_special, is_vendors};
 pub use log::{ChangeLog, ChangedMatches};
 pub use op_count::{Counted, OpCount};
 pub use packet_in::{Continuation, Interest, NO_COOKIE, PacketIn, PacketIns, Paused, Received, Subscription};

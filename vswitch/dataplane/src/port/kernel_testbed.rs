@@ -8,12 +8,12 @@ use vswitch_dpdk::{Burst, Mbuf, Mempool};
 
 /// Either kind of port, with its counters.
 pub(super) struct Port {
-    kind: Kind,
+    kind: DeviceKind,
     pub(super) counters: PortCounters,
 }
 
 #[allow(clippy::large_enum_variant)] // two of them in a test
-enum Kind {
+enum DeviceKind {
     Tap(tap::TapRxQueue, tap::TapTxQueue, tap::TapDevice),
     AfPacket(af_packet::AfPacketRxQueue, af_packet::AfPacketTxQueue, af_packet::AfPacketDevice),
 }
@@ -23,60 +23,60 @@ type Drops = Vec<(DropReason, u64)>;
 impl Port {
     pub(super) fn receive(&mut self, burst: &mut Burst) {
         match &mut self.kind {
-            Kind::Tap(rx, ..) => rx.receive(burst, &self.counters),
-            Kind::AfPacket(rx, ..) => rx.receive(burst, &self.counters),
+            DeviceKind::Tap(rx, ..) => rx.receive(burst, &self.counters),
+            DeviceKind::AfPacket(rx, ..) => rx.receive(burst, &self.counters),
         }
     }
 
     pub(super) fn send(&mut self, burst: &mut Burst) {
         match &mut self.kind {
-            Kind::Tap(_, tx, _) => tx.send(burst, &self.counters),
-            Kind::AfPacket(_, tx, _) => tx.send(burst, &self.counters),
+            DeviceKind::Tap(_, tx, _) => tx.send(burst, &self.counters),
+            DeviceKind::AfPacket(_, tx, _) => tx.send(burst, &self.counters),
         }
         assert!(burst.is_empty(), "send leaves the burst empty");
     }
 
     pub(super) fn link(&self) -> Link {
         match &self.kind {
-            Kind::Tap(.., device) => device.link(),
-            Kind::AfPacket(.., device) => device.link(),
+            DeviceKind::Tap(.., device) => device.link(),
+            DeviceKind::AfPacket(.., device) => device.link(),
         }
     }
 
     pub(super) fn trouble(&self) -> Option<String> {
         match &self.kind {
-            Kind::Tap(.., device) => device.trouble(),
-            Kind::AfPacket(.., device) => device.trouble(),
+            DeviceKind::Tap(.., device) => device.trouble(),
+            DeviceKind::AfPacket(.., device) => device.trouble(),
         }
     }
 
     pub(super) fn missed(&self) -> u64 {
         match &self.kind {
-            Kind::Tap(.., device) => device.counters().rx_missed,
-            Kind::AfPacket(.., device) => device.counters().rx_missed,
+            DeviceKind::Tap(.., device) => device.counters().rx_missed,
+            DeviceKind::AfPacket(.., device) => device.counters().rx_missed,
         }
     }
 
     pub(super) fn set_mtu(&self, mtu: u16) {
         match &self.kind {
-            Kind::Tap(.., device) => device.set_mtu(mtu),
-            Kind::AfPacket(.., device) => device.set_mtu(mtu),
+            DeviceKind::Tap(.., device) => device.set_mtu(mtu),
+            DeviceKind::AfPacket(.., device) => device.set_mtu(mtu),
         }
         .expect("the MTU is set");
     }
 
     pub(super) fn mac(&self) -> Option<String> {
         match &self.kind {
-            Kind::Tap(.., device) => device.mac(),
-            Kind::AfPacket(.., device) => device.mac(),
+            DeviceKind::Tap(.., device) => device.mac(),
+            DeviceKind::AfPacket(.., device) => device.mac(),
         }
         .map(|mac| mac.to_string())
     }
 
     pub(super) fn tx_caps(&self) -> TxCaps {
         match &self.kind {
-            Kind::Tap(.., device) => device.tx_caps(),
-            Kind::AfPacket(.., device) => device.tx_caps(),
+            DeviceKind::Tap(.., device) => device.tx_caps(),
+            DeviceKind::AfPacket(.., device) => device.tx_caps(),
         }
     }
 
@@ -112,7 +112,7 @@ impl Port {
 pub(super) fn af_packet_port(pool: &Mempool) -> (Netns, String, Port) {
     let (netns, host) = Netns::with_veth();
     let (rx, tx, device) = af_packet::open(&host, pool).expect("a port");
-    (netns, host, Port { kind: Kind::AfPacket(rx, tx, device), counters: PortCounters::default() })
+    (netns, host, Port { kind: DeviceKind::AfPacket(rx, tx, device), counters: PortCounters::default() })
 }
 
 /// A port whose interface is `eth0` of a namespace.
@@ -123,7 +123,7 @@ pub(super) fn tap_port(pool: &Mempool) -> (Netns, Port) {
     ip(&format!("link set {name} netns {}", netns.name()));
     netns.ip(&format!("link set {name} name eth0"));
     netns.ip("link set eth0 up");
-    let mut port = Port { kind: Kind::Tap(rx, tx, device), counters: PortCounters::default() };
+    let mut port = Port { kind: DeviceKind::Tap(rx, tx, device), counters: PortCounters::default() };
     // What IPv6 had to say before the move.
     let mut burst = Burst::new();
     for _ in 0..2 * tap::IDLE_POLLS_MAX {

@@ -4,7 +4,7 @@ use super::FieldError;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::IpAddr;
-use vswitch_overlay::{GENEVE_PORT, Kind, VXLAN_PORT};
+use vswitch_overlay::{GENEVE_PORT, TunnelKind, VXLAN_PORT};
 
 /// One end of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,7 +42,7 @@ pub enum Outer {
 #[allow(clippy::struct_excessive_bools)] // independent options
 pub struct TunnelConfig {
     /// Geneve, VXLAN or GRE.
-    pub kind: Kind,
+    pub kind: TunnelKind,
     /// `remote_ip`.
     pub remote: End,
     /// `local_ip`.
@@ -71,24 +71,24 @@ pub struct TunnelConfig {
 
 /// What a kind of tunnel is called in configuration, API and output.
 #[must_use]
-pub const fn tunnel_word(kind: Kind) -> &'static str {
+pub const fn tunnel_word(kind: TunnelKind) -> &'static str {
     match kind {
-        Kind::Geneve => "geneve",
-        Kind::Vxlan => "vxlan",
-        Kind::Gre => "gre",
+        TunnelKind::Geneve => "geneve",
+        TunnelKind::Vxlan => "vxlan",
+        TunnelKind::Gre => "gre",
     }
 }
 
 /// The kind of that name.
 #[must_use]
-pub fn tunnel_kind(word: &str) -> Option<Kind> {
-    [Kind::Geneve, Kind::Vxlan, Kind::Gre].into_iter().find(|kind| tunnel_word(*kind) == word)
+pub fn tunnel_kind(word: &str) -> Option<TunnelKind> {
+    [TunnelKind::Geneve, TunnelKind::Vxlan, TunnelKind::Gre].into_iter().find(|kind| tunnel_word(*kind) == word)
 }
 
 impl TunnelConfig {
     /// A tunnel with defaults.
     #[must_use]
-    pub const fn new(kind: Kind, remote: End) -> Self {
+    pub const fn new(kind: TunnelKind, remote: End) -> Self {
         Self {
             kind,
             remote,
@@ -110,7 +110,7 @@ impl TunnelConfig {
     ///
     /// # Errors
     /// Every option that is unknown or has a wrong value.
-    pub fn parse(kind: Kind, options: &BTreeMap<String, String>) -> Result<Self, Vec<FieldError>> {
+    pub fn parse(kind: TunnelKind, options: &BTreeMap<String, String>) -> Result<Self, Vec<FieldError>> {
         let mut errors = Vec::new();
         let mut config = Self::new(kind, End::Flow);
         if !options.contains_key("remote_ip") {
@@ -149,7 +149,7 @@ impl TunnelConfig {
             }
             "in_key" => self.in_key = self.key(value)?,
             "out_key" => self.out_key = self.key(value)?,
-            "dst_port" if self.kind != Kind::Gre => {
+            "dst_port" if self.kind != TunnelKind::Gre => {
                 self.dst_port = value.parse().ok().filter(|port| *port != 0).ok_or("no port")?;
             }
             "csum" => self.csum = boolean(value)?,
@@ -168,13 +168,13 @@ impl TunnelConfig {
             }
             "df_default" => self.df = boolean(value)?,
             "pmtud" => self.pmtud = boolean(value)?,
-            "exts" if self.kind == Kind::Vxlan => {
+            "exts" if self.kind == TunnelKind::Vxlan => {
                 self.gbp = matches!(value, "gbp");
                 if !self.gbp {
                     return Err("no extension");
                 }
             }
-            "seq" if self.kind == Kind::Gre => self.seq = boolean(value)?,
+            "seq" if self.kind == TunnelKind::Gre => self.seq = boolean(value)?,
             _ => return Err("no option of this type"),
         }
         Ok(())
@@ -188,7 +188,7 @@ impl TunnelConfig {
             Some(digits) => u64::from_str_radix(digits, 16),
             None => text.parse(),
         };
-        let max = if self.kind == Kind::Gre { u64::from(u32::MAX) } else { 0x00ff_ffff };
+        let max = if self.kind == TunnelKind::Gre { u64::from(u32::MAX) } else { 0x00ff_ffff };
         number.ok().filter(|number| *number <= max).map(Key::Value).ok_or("no key")
     }
 
@@ -223,11 +223,11 @@ impl TunnelConfig {
 /// Outer TTL, unless it is said.
 const DEFAULT_TTL: u8 = 64;
 
-const fn default_port(kind: Kind) -> u16 {
+const fn default_port(kind: TunnelKind) -> u16 {
     match kind {
-        Kind::Geneve => GENEVE_PORT,
-        Kind::Vxlan => VXLAN_PORT,
-        Kind::Gre => 0,
+        TunnelKind::Geneve => GENEVE_PORT,
+        TunnelKind::Vxlan => VXLAN_PORT,
+        TunnelKind::Gre => 0,
     }
 }
 

@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use vswitch_flow::Field;
 use vswitch_overlay::options::FIELDS;
-use vswitch_overlay::{Kind, Neighbours, Outside, Routes};
+use vswitch_overlay::{Neighbours, Outside, Routes, TunnelKind};
 
 /// The fields of Geneve's options.
 pub(crate) const OPTION_FIELDS: [Field; FIELDS] = [
@@ -44,7 +44,7 @@ pub struct LocalEndpoint {
 /// What tells a tunnel port from the others, by what a packet shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Match {
-    kind: Kind,
+    kind: TunnelKind,
     dst_port: u16,
     /// None: the packet says it.
     key: Option<u64>,
@@ -88,7 +88,7 @@ pub struct Tunnels {
     /// In the order in which they are tried: that of Open vSwitch (`tnl_find`).
     shapes: Vec<Shape>,
     /// UDP ports.
-    kinds: HashMap<u16, (Kind, PortId)>,
+    kinds: HashMap<u16, (TunnelKind, PortId)>,
     gre: bool,
 }
 
@@ -115,7 +115,7 @@ impl Tunnels {
         if let Some(other) = self.ports.get(&rule) {
             return Err(Clash::Same(*other));
         }
-        if config.kind == Kind::Gre {
+        if config.kind == TunnelKind::Gre {
             self.gre = true;
         } else {
             let (kind, other) = *self.kinds.entry(config.dst_port).or_insert((config.kind, port));
@@ -139,7 +139,7 @@ impl Tunnels {
 
     /// What a UDP packet to this port of ours is.
     #[must_use]
-    pub fn udp(&self, dst_port: u16) -> Option<Kind> {
+    pub fn udp(&self, dst_port: u16) -> Option<TunnelKind> {
         self.kinds.get(&dst_port).map(|(kind, _)| *kind)
     }
 
@@ -168,9 +168,9 @@ impl Tunnels {
 
     /// UDP ports and GRE that packets are taken for ours by, for people: `tnl-ports-show`.
     #[must_use]
-    pub fn listeners(&self) -> Vec<(Kind, u16)> {
-        let mut all: Vec<(Kind, u16)> = self.kinds.iter().map(|(port, (kind, _))| (*kind, *port)).collect();
-        all.extend(self.gre.then_some((Kind::Gre, 0)));
+    pub fn listeners(&self) -> Vec<(TunnelKind, u16)> {
+        let mut all: Vec<(TunnelKind, u16)> = self.kinds.iter().map(|(port, (kind, _))| (*kind, *port)).collect();
+        all.extend(self.gre.then_some((TunnelKind::Gre, 0)));
         all.sort_unstable();
         all
     }
@@ -206,7 +206,7 @@ impl Match {
 
 /// `geneve` with its port, `gre`.
 #[must_use]
-pub fn listener_name(kind: Kind, port: u16) -> String {
+pub fn listener_name(kind: TunnelKind, port: u16) -> String {
     if port == 0 { tunnel_word(kind).to_owned() } else { format!("{}_{port}", tunnel_word(kind)) }
 }
 
@@ -216,13 +216,13 @@ mod tests {
     use std::collections::BTreeMap;
     use vswitch_overlay::Ends;
 
-    fn config(kind: Kind, options: &str) -> TunnelConfig {
+    fn config(kind: TunnelKind, options: &str) -> TunnelConfig {
         let pairs = options.split_whitespace().filter_map(|pair| pair.split_once('='));
         let options: BTreeMap<_, _> = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         TunnelConfig::parse(kind, &options).expect("good options")
     }
 
-    fn outside(kind: Kind, id: u32, remote: &str, local: &str) -> Outside {
+    fn outside(kind: TunnelKind, id: u32, remote: &str, local: &str) -> Outside {
         let ends = Ends::new(remote.parse().expect("an address"), local.parse().expect("an address"));
         Outside {
             kind,
@@ -254,7 +254,7 @@ mod tests {
         ];
         let mut tunnels = Tunnels::default();
         for (i, options) in (0..).zip(options) {
-            tunnels.add(PortId(i), &config(Kind::Geneve, options)).expect(options);
+            tunnels.add(PortId(i), &config(TunnelKind::Geneve, options)).expect(options);
         }
         for (key, remote, local, port) in [
             (5, "1.1.1.1", "9.9.9.9", Some(4)),
@@ -268,23 +268,23 @@ mod tests {
             (0, "2.2.2.2", "8.8.8.8", Some(6)),
             (7, "4.4.4.4", "8.8.8.8", Some(7)),
         ] {
-            let found = tunnels.find(&outside(Kind::Geneve, key, remote, local), 6081);
+            let found = tunnels.find(&outside(TunnelKind::Geneve, key, remote, local), 6081);
             assert_eq!(found, port.map(PortId), "key {key} from {remote} to {local}");
         }
-        assert_eq!(tunnels.find(&outside(Kind::Geneve, 5, "1.1.1.1", "9.9.9.9"), 6082), None, "another UDP port");
-        assert_eq!(tunnels.find(&outside(Kind::Vxlan, 5, "1.1.1.1", "9.9.9.9"), 6081), None, "another kind");
+        assert_eq!(tunnels.find(&outside(TunnelKind::Geneve, 5, "1.1.1.1", "9.9.9.9"), 6082), None, "another UDP port");
+        assert_eq!(tunnels.find(&outside(TunnelKind::Vxlan, 5, "1.1.1.1", "9.9.9.9"), 6081), None, "another kind");
     }
 
     #[test]
     fn ports_for_the_same_packets_and_kinds_on_one_udp_port_clash() {
         let mut tunnels = Tunnels::default();
-        let same = config(Kind::Vxlan, "remote_ip=1.1.1.1 key=5");
+        let same = config(TunnelKind::Vxlan, "remote_ip=1.1.1.1 key=5");
         tunnels.add(PortId(1), &same).expect("the first");
         assert_eq!(tunnels.add(PortId(2), &TunnelConfig { csum: true, ..same.clone() }), Err(Clash::Same(PortId(1))));
-        let other = config(Kind::Geneve, "remote_ip=flow dst_port=4789");
+        let other = config(TunnelKind::Geneve, "remote_ip=flow dst_port=4789");
         assert_eq!(tunnels.add(PortId(2), &other), Err(Clash::Port(PortId(1))));
-        tunnels.add(PortId(2), &config(Kind::Gre, "remote_ip=flow")).expect("gre has no port");
-        assert_eq!(tunnels.listeners(), [(Kind::Vxlan, 4789), (Kind::Gre, 0)]);
-        assert_eq!((tunnels.udp(4789), tunnels.udp(6081), tunnels.has_gre()), (Some(Kind::Vxlan), None, true));
+        tunnels.add(PortId(2), &config(TunnelKind::Gre, "remote_ip=flow")).expect("gre has no port");
+        assert_eq!(tunnels.listeners(), [(TunnelKind::Vxlan, 4789), (TunnelKind::Gre, 0)]);
+        assert_eq!((tunnels.udp(4789), tunnels.udp(6081), tunnels.has_gre()), (Some(TunnelKind::Vxlan), None, true));
     }
 }

@@ -4,16 +4,16 @@
 
 use super::execute::{Origin, Tracked};
 use super::forget::Last;
-use super::step::Step;
+use super::step::StepContext;
 use crate::action::{CtOp, Op, Packet, Touched};
 use crate::cache::Cache;
-use crate::conntrack::{First, Fragments, Outcome, Place, asked, plainly_seen};
+use crate::conntrack::{CtPlace, First, Fragments, Outcome, asked, plainly_seen};
 use crate::limits::{RECIRCULATIONS_MAX, STAGES_ENTERED_MAX};
 use crate::observe::DropReason;
 use crate::pipeline::translate::dp_hash;
 use crate::pipeline::{Choice, Request, Stage, Start, translate};
 use std::sync::Arc;
-use vswitch_conntrack::{Family, Link, Rewrite, Seen, Tuple, Verdict, state};
+use vswitch_conntrack::{Family, Link, Rewrite, Seen, TrackVerdict, Tuple, state};
 use vswitch_flow::extract::{extract, refresh_hop};
 use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, LAST_PACKET_WORD};
 
@@ -21,7 +21,7 @@ use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, LAST_PACKET_WORD};
 #[derive(Clone, Copy)]
 struct Known<'a> {
     request: &'a vswitch_conntrack::Request,
-    verdict: &'a Verdict,
+    verdict: &'a TrackVerdict,
     /// Of a fragment: what the first one shows.
     first: Option<First>,
     /// See [`Tracked::met`].
@@ -46,7 +46,7 @@ impl Known<'_> {
     }
 }
 
-impl Step<'_> {
+impl StepContext<'_> {
     /// A packet meets the tracker. Returns it, with its `ct_state`, if the list that it stands in is to go on with it; `rest` is what is left of that list.
     pub(super) fn ct(
         &mut self,
@@ -65,7 +65,7 @@ impl Step<'_> {
             seen => seen,
         };
         let outcome = if let Some(seen) = seen {
-            let mut verdict = Verdict::default();
+            let mut verdict = TrackVerdict::default();
             let request = asked(&op.request, before, cached, unknown);
             match self.conntrack.track_seen(seen, &mut packet, &request, (worker, now), &mut verdict) {
                 Ok(link) => {
@@ -76,15 +76,15 @@ impl Step<'_> {
                     return packet.map(|packet| (packet, known.tracked()));
                 }
                 Err(reason) => {
-                    met(cache.as_deref_mut(), op.request.zone, None, &Verdict::default());
+                    met(cache.as_deref_mut(), op.request.zone, None, &TrackVerdict::default());
                     Outcome::Drop(packet.mbuf, reason)
                 }
             }
         } else {
             let (port, tunnel) = (origin.port, origin.tunnel());
-            let place = Place { worker, now, port, tunnel, before, cached, unknown };
+            let place = CtPlace { worker, now, port, tunnel, before, cached, unknown };
             let (outcome, link) = self.conntrack.track(packet, &op.request, place);
-            let none = Verdict::default();
+            let none = TrackVerdict::default();
             let verdict = if let Outcome::Tracked(_, verdict) = &outcome { verdict } else { &none };
             met(cache.as_deref_mut(), op.request.zone, link, verdict);
             outcome
@@ -127,7 +127,7 @@ impl Step<'_> {
 
     /// What a packet that has met some before has behind an op.
     #[inline]
-    fn known<'k>(&mut self, met: Last, op: &'k CtOp, verdict: &'k Verdict, first: Option<First>) -> Known<'k> {
+    fn known<'k>(&mut self, met: Last, op: &'k CtOp, verdict: &'k TrackVerdict, first: Option<First>) -> Known<'k> {
         if (verdict.opened || verdict.labelled)
             && let Some(commits) = &op.commits
         {
@@ -262,7 +262,7 @@ fn is_of(key: &FlowKey, packet: &Packet) -> bool {
 
 /// A packet met `ct()` in a zone, and whoever writes its way down is to know.
 #[inline]
-fn met(cache: Option<&mut Cache>, zone: u16, link: Option<Link>, verdict: &Verdict) {
+fn met(cache: Option<&mut Cache>, zone: u16, link: Option<Link>, verdict: &TrackVerdict) {
     let Some(cache) = cache else { return };
     cache.met(zone);
     if cache.recorder.is_on() {
@@ -272,11 +272,11 @@ fn met(cache: Option<&mut Cache>, zone: u16, link: Option<Link>, verdict: &Verdi
 
 /// The `ct_*` fields of a packet that met no tracker.
 pub(super) fn untrack(key: &mut FlowKey) {
-    write_connection(key, 0, &Verdict::default());
+    write_connection(key, 0, &TrackVerdict::default());
 }
 
 /// Writes the `ct_*` fields of a packet (ovs-fields(7), "Connection Tracking Fields").
-fn write_connection(key: &mut FlowKey, zone: u16, verdict: &Verdict) {
+fn write_connection(key: &mut FlowKey, zone: u16, verdict: &TrackVerdict) {
     key.set(Field::CtState, verdict.state.into());
     key.set(Field::CtZone, zone.into());
     key.set(Field::CtMark, verdict.mark.into());

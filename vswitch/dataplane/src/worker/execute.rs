@@ -3,10 +3,10 @@
 use super::forget::Last;
 use super::reject::{CameIn, Front};
 use super::replay::Replay;
-use super::step::Step;
+use super::step::StepContext;
 use crate::action::{CheckLen, Op, Packet, PacketInOp, Touched};
 use crate::cache::Cache;
-use crate::meter::{Meter, Verdict};
+use crate::meter::{Meter, MeterVerdict};
 use crate::observe::DropReason;
 use crate::packet::offload;
 use crate::pipeline::{Fate, PacketIn};
@@ -106,7 +106,7 @@ impl Origin<'_> {
     }
 }
 
-impl Step<'_> {
+impl StepContext<'_> {
     /// Applies ops to a packet, which is gone afterwards. `origin` is changed as the packet is: whoever needs it as it was has a copy.
     pub(super) fn execute(
         &mut self,
@@ -265,9 +265,9 @@ impl Step<'_> {
 
     fn meter(&mut self, meter: &Meter, packet: &mut Packet) -> Result<(), DropReason> {
         match meter.run(packet.mbuf.len(), self.now) {
-            Verdict::Pass => Ok(()),
-            Verdict::Drop => Err(DropReason::Meter),
-            Verdict::Remark(by) => {
+            MeterVerdict::Pass => Ok(()),
+            MeterVerdict::Drop => Err(DropReason::Meter),
+            MeterVerdict::Remark(by) => {
                 packet.remark(by);
                 Ok(())
             }
@@ -291,7 +291,7 @@ impl Step<'_> {
     fn packet_in(&mut self, op: &PacketInOp, told: &Packet, origin: &Origin<'_>) {
         let mbuf = &told.mbuf;
         let Some(bridge) = self.snapshot.world.bridges.get(op.bridge) else { return };
-        if op.meter.as_ref().is_some_and(|meter| meter.run(mbuf.len(), self.now) == Verdict::Drop) {
+        if op.meter.as_ref().is_some_and(|meter| meter.run(mbuf.len(), self.now) == MeterVerdict::Drop) {
             bridge.packet_ins.refuse(op.controller, op.reason, self.worker, Fate::Metered);
             return self.count_drop_in(origin.port, DropReason::Meter);
         }

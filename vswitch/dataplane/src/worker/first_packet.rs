@@ -2,7 +2,7 @@
 //!
 //! Nothing of the packet or the tracker is touched before it is known that all of it holds. Whatever does not hold takes the slow path.
 
-use super::step::Step;
+use super::step::StepContext;
 use crate::action::Packet;
 use crate::cache::{Cache, Compact, FirstPacketTemplate};
 use crate::conntrack::plainly_seen;
@@ -11,7 +11,7 @@ use crate::port::PortId;
 use vswitch_conntrack::Seen;
 use vswitch_flow::FlowKey;
 
-impl Step<'_> {
+impl StepContext<'_> {
     /// Does what is known of such packets. `compact`: of the packet, if it has one.
     ///
     /// # Errors

@@ -6,10 +6,10 @@
 //! **Design**: each handle says which one its packet met before it, and [`super::execute::Tracked`] which one it met last. So branches of a packet have in common what lies before they part, and packets within
 //! packets (out of tunnels, questions to neighbours) begin anew, with nothing to put back in order. All of a burst are forgotten with it.
 
-use super::step::Step;
+use super::step::StepContext;
 use crate::limits::RECIRCULATIONS_MAX;
 use crate::observe::DropReason;
-use vswitch_conntrack::{Handle, Verdict};
+use vswitch_conntrack::{Handle, TrackVerdict};
 
 /// A connection that a packet met as new.
 #[derive(Clone, Copy, Debug)]
@@ -67,10 +67,10 @@ impl Met {
     }
 }
 
-impl Step<'_> {
+impl StepContext<'_> {
     /// A packet gets a verdict. Returns the last connection that it has met as new.
     #[inline]
-    pub(super) fn meet(&mut self, last: Last, verdict: &Verdict) -> Last {
+    pub(super) fn meet(&mut self, last: Last, verdict: &TrackVerdict) -> Last {
         match verdict.fresh {
             None => last,
             Some(handle) => self.outputs.met.add(last, handle, verdict.opened),

@@ -1,6 +1,6 @@
 //! The decision on a packet: kept, or made now. Behind the choice of a select group there is one for each bucket.
 
-use super::step::Step;
+use super::step::StepContext;
 use crate::cache::{Cache, Megaflow};
 use crate::group::Group;
 use crate::limits::ACTIONS_PER_MISS;
@@ -35,7 +35,7 @@ impl Found {
     }
 }
 
-impl Step<'_> {
+impl StepContext<'_> {
     /// The decision on a packet that was just looked up: one that is kept, or that is made now.
     pub(super) fn find(&mut self, cache: &mut Cache, request: &Request<'_>, known: Option<Arc<Megaflow>>) -> Found {
         let (world, now) = (&*self.snapshot.world, self.now);

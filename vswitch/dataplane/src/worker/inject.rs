@@ -1,7 +1,7 @@
 //! Packets that the control side sends through a bridge: packet-outs, and paused packets that go on.
 
 use super::Walk;
-use super::step::Step;
+use super::step::StepContext;
 use crate::limits::{INJECTED_QUEUED, PACKET_OUT_MAX};
 use crate::pipeline::{Continuation, Start};
 use crate::port::PortId;
@@ -187,7 +187,7 @@ impl Walk {
             Begin::Resume(continuation, met) => (Start::Resume(continuation), met),
         };
         self.cache.pays(PortId::NONE);
-        let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, budget, now);
+        let mut step = StepContext::new(worker, pool, snapshot, outputs, conntrack, budget, now);
         step.resume(met);
         step.once(Some(&mut self.cache), index, port, injection.metadata.clone(), start, mbuf);
         Ok(())

@@ -1,10 +1,10 @@
 //! Packets that come out of tunnels by an entry of the decap cache (`cache/decap.rs`): what is inside has been looked up, what is outside is decided like that of its last packet.
 //!
-//! A packet about which not everything is known is as it came in, and goes the way of its own key and of [`Step::decapsulate`].
+//! A packet about which not everything is known is as it came in, and goes the way of its own key and of [`StepContext::decapsulate`].
 
 use super::outside::plain_words;
 use super::replay::{Replayed, Taken};
-use super::step::Step;
+use super::step::StepContext;
 use super::straight::Halt;
 use super::tunnel::read_outside;
 use crate::action::DecapOp;
@@ -49,9 +49,9 @@ fn put_back(mbuf: &mut Mbuf, header: usize) {
     debug_assert!(back, "what was taken away was there");
 }
 
-impl Step<'_> {
-    /// [`Step::replay_batch`] of packets that come by one entry and whose insides have programs, from slot `first` on. Returns how many, and why not more; the next one is in its slot, as it was. None of
-    /// those to which more happens than to others: the first of a millisecond is [`Step::decap_by_entry`]'s.
+impl StepContext<'_> {
+    /// [`StepContext::replay_batch`] of packets that come by one entry and whose insides have programs, from slot `first` on. Returns how many, and why not more; the next one is in its slot, as it was. None of
+    /// those to which more happens than to others: the first of a millisecond is [`StepContext::decap_by_entry`]'s.
     #[inline(never)] // registers of its own
     pub(super) fn run_inside(&mut self, cache: &Cache, slots: &mut [Option<Mbuf>], first: usize) -> (usize, Halt) {
         let entry = cache.decap_entry(first).filter(|_| cache.is_located());

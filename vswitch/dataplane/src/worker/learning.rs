@@ -1,13 +1,13 @@
 //! The learning switch: packets of a bridge without tables. The shortest way through the switch, in a loop of its own.
 
-use super::step::Step;
+use super::step::StepContext;
 use super::walk::Way;
 use super::{PortView, Walk};
 use crate::cache::{Cache, Megaflow};
 use crate::limits::{BURST, DEPTH_MAX, OUTPUTS_MAX};
 use crate::observe::DropReason;
 use crate::packet::L2;
-use crate::pipeline::{Bridge, FdbReader, Lookup, Sighting, Verdict, decide, is_special};
+use crate::pipeline::{Bridge, FdbReader, LearningVerdict, Lookup, Sighting, decide, is_special};
 use crate::port::PortId;
 use crate::time::Millis;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Walk {
         let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
         let (conntrack, budget) = (&*self.conntrack, self.budgets.of(port));
         let seen = Sighting::new(port, now.seconds());
-        let step = Step::new(worker, pool, snapshot, outputs, conntrack, budget, now);
+        let step = StepContext::new(worker, pool, snapshot, outputs, conntrack, budget, now);
         let mut switching = Switching { step, cache: &mut self.cache, ways: &self.bridge_ways, tallies: &self.tallies };
         let (mut counted, mut counted_bytes) = (received as u64, bytes);
         for (mbuf, lookup) in burst.drain().zip(&lookups) {
@@ -52,14 +52,16 @@ impl Walk {
             } else {
                 counted -= 1;
                 counted_bytes -= mbuf.len() as u64;
-                Verdict::Drop(refusal(view, lookup))
+                LearningVerdict::Drop(refusal(view, lookup))
             };
             // The common case in a straight line; everything else is a call.
             let mbuf = match verdict {
-                Verdict::Output(out) => match switching.step.outputs.push_plain(switching.step.snapshot, out, mbuf) {
-                    Ok(()) => continue,
-                    Err(mbuf) => mbuf,
-                },
+                LearningVerdict::Output(out) => {
+                    match switching.step.outputs.push_plain(switching.step.snapshot, out, mbuf) {
+                        Ok(()) => continue,
+                        Err(mbuf) => mbuf,
+                    }
+                }
                 _ => mbuf,
             };
             switching.step.next_packet();
@@ -131,7 +133,7 @@ fn refusal(view: &PortView, lookup: &Lookup) -> DropReason {
 
 /// A packet's way through learning switches, and out of them.
 pub(super) struct Switching<'a> {
-    pub(super) step: Step<'a>,
+    pub(super) step: StepContext<'a>,
     pub(super) cache: &'a mut Cache,
     /// By bridge.
     pub(super) ways: &'a [Way],
@@ -141,11 +143,11 @@ pub(super) struct Switching<'a> {
 
 impl Switching<'_> {
     #[cold]
-    fn act(&mut self, bridge: &Bridge, in_port: PortId, verdict: Verdict, mbuf: Mbuf, depth: u32) {
+    fn act(&mut self, bridge: &Bridge, in_port: PortId, verdict: LearningVerdict, mbuf: Mbuf, depth: u32) {
         match verdict {
-            Verdict::Output(port) => self.output(port, in_port, mbuf, depth),
-            Verdict::Flood => self.flood(bridge, in_port, mbuf, depth),
-            Verdict::Drop(reason) => self.step.drop_in(in_port, reason, mbuf),
+            LearningVerdict::Output(port) => self.output(port, in_port, mbuf, depth),
+            LearningVerdict::Flood => self.flood(bridge, in_port, mbuf, depth),
+            LearningVerdict::Drop(reason) => self.step.drop_in(in_port, reason, mbuf),
         }
     }
 
@@ -211,7 +213,7 @@ impl Switching<'_> {
                 let (fdb, seen) = (bridge.fdb.reader(), Sighting::new(peer, step.now.seconds()));
                 decide(bridge.fail_mode, fdb, &Lookup::new(fdb, l2), peer, seen)
             }
-            None => Verdict::Drop(DropReason::EthShort),
+            None => LearningVerdict::Drop(DropReason::EthShort),
         };
         self.act(bridge, peer, verdict, mbuf, depth + 1);
     }

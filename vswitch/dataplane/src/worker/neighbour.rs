@@ -1,6 +1,6 @@
 //! Next hops of tunnels: how they are asked, and what they say.
 
-use super::step::Step;
+use super::step::StepContext;
 use crate::action::{Packet, Question};
 use crate::observe::DropReason;
 use crate::packet::{Arp, Mac, arp};
@@ -19,7 +19,7 @@ const TARGET_ADDRESS: u8 = 2;
 /// Options that are looked at.
 const OPTIONS_MAX: usize = 8;
 
-impl Step<'_> {
+impl StepContext<'_> {
     /// A neighbour that we talk to sends: it is there, and that is its address. (Of one behind a router only the router is a neighbour.)
     pub(super) fn hear_of_sender(&self, vtep: PortId, mbuf: &Mbuf, outside: &Outside) {
         if let (Some(bridge), Some([_, _, _, _, _, _, source @ ..])) =

@@ -10,7 +10,7 @@ use vswitch_dpdk::Csum;
 use vswitch_flow::extract::Layers;
 use vswitch_flow::{Field, FlowKey};
 use vswitch_overlay::options::Values;
-use vswitch_overlay::{Ends, Kind, Outside};
+use vswitch_overlay::{Ends, Outside, TunnelKind};
 
 /// Protocol numbers.
 const UDP: u64 = 17;
@@ -67,22 +67,22 @@ pub(super) fn plain_words(op: DecapOp, head: &[u8], len: usize, csum: impl FnOnc
     }
     let (ttl, protocol) = (third >> 8 & 0xff, third & 0xff);
     let (id, dst_port, header) = match op.kind {
-        Kind::Geneve | Kind::Vxlan => {
+        TunnelKind::Geneve | TunnelKind::Vxlan => {
             // Geneve: no options, no flags, Ethernet. VXLAN: its one flag, nothing reserved.
-            let wanted = if op.kind == Kind::Geneve { 0x6558 } else { 0x0800_0000 };
+            let wanted = if op.kind == TunnelKind::Geneve { 0x6558 } else { 0x0800_0000 };
             let whole = word(38) == (len as u64 - 34) << 16 && word(42) == wanted;
             let number = word(46);
-            if protocol != UDP || !whole || op.kind == Kind::Vxlan && number & 0xff != 0 {
+            if protocol != UDP || !whole || op.kind == TunnelKind::Vxlan && number & 0xff != 0 {
                 return None;
             }
             ((number >> 8) << 1 | 1, word(34) & 0xffff, 50)
         }
-        Kind::Gre if protocol == GRE => match word(34) {
+        TunnelKind::Gre if protocol == GRE => match word(34) {
             0x6558 => (0, 0, 38),
             0x2000_6558 => (word(38) << 1 | 1, 0, 42),
             _ => return None,
         },
-        Kind::Gre => return None,
+        TunnelKind::Gre => return None,
     };
     let place = u64::from(op.vtep.0) << 32 | (op.kind as u64) << 16 | dst_port;
     Some(([ends, 0, 0, 0, id << 16 | tos << 8 | ttl, place], header))
@@ -104,12 +104,12 @@ fn plain_words6(op: DecapOp, head: &[u8], len: usize, csum: Csum) -> Option<(Out
     }
     let (tos, protocol, ttl) = (first >> 20 & 0xff, second >> 8 & 0xff, second & 0xff);
     let (id, dst_port, header) = match op.kind {
-        Kind::Geneve | Kind::Vxlan => {
-            let wanted = if op.kind == Kind::Geneve { 0x6558 } else { 0x0800_0000 };
+        TunnelKind::Geneve | TunnelKind::Vxlan => {
+            let wanted = if op.kind == TunnelKind::Geneve { 0x6558 } else { 0x0800_0000 };
             let (length, sum) = (bytes[L4 + 4..].first_chunk()?, word(L4 + 4) & 0xffff);
             let whole = word(L4 + 4) >> 16 == len as u64 - L4 as u64 && word(L4 + 8) == wanted;
             let number = word(L4 + 12);
-            if protocol != UDP || !whole || op.kind == Kind::Vxlan && number & 0xff != 0 {
+            if protocol != UDP || !whole || op.kind == TunnelKind::Vxlan && number & 0xff != 0 {
                 return None;
             }
             let right = || {
@@ -122,12 +122,12 @@ fn plain_words6(op: DecapOp, head: &[u8], len: usize, csum: Csum) -> Option<(Out
             }
             ((number >> 8) << 1 | 1, word(L4) & 0xffff, L4 + 16)
         }
-        Kind::Gre if protocol == GRE => match word(L4) {
+        TunnelKind::Gre if protocol == GRE => match word(L4) {
             0x6558 => (0, 0, L4 + 4),
             0x2000_6558 => (word(L4 + 4) << 1 | 1, 0, L4 + 8),
             _ => return None,
         },
-        Kind::Gre => return None,
+        TunnelKind::Gre => return None,
     };
     let place = u64::from(op.vtep.0) << 32 | 1 << 24 | (op.kind as u64) << 16 | dst_port;
     let said = id << 16 | tos << 8 | ttl;
@@ -233,7 +233,7 @@ mod plain_tests {
     use proptest::prelude::*;
     use std::net::Ipv4Addr;
     use vswitch_dpdk::Mempool;
-    use vswitch_overlay::{Body, Header, Outer as Headers};
+    use vswitch_overlay::{Header, Outer as Headers, TunnelHeader};
 
     const V4: Ends = Ends::V4 { src: Ipv4Addr::new(10, 1, 2, 3), dst: Ipv4Addr::new(10, 99, 0, 7) };
     const V6: Ends = Ends::V6 {
@@ -241,11 +241,13 @@ mod plain_tests {
         dst: Ipv6Addr::new(0xfd02, 0xa, 0xb, 0xc, 0xd, 0xe, 0xf, 9),
     };
 
-    fn packet((kind, ends): (Kind, Ends), id: u32, (tos, ttl): (u8, u8), inner: usize) -> Vec<u8> {
+    fn packet((kind, ends): (TunnelKind, Ends), id: u32, (tos, ttl): (u8, u8), inner: usize) -> Vec<u8> {
         let body = match kind {
-            Kind::Geneve => Body::Geneve { vni: id, dst_port: 6081, csum: false, oam: false, options: Vec::new() },
-            Kind::Vxlan => Body::Vxlan { vni: id, dst_port: 4789, csum: false, gbp: None },
-            Kind::Gre => Body::Gre { key: id.is_multiple_of(2).then_some(id), csum: false, seq: false },
+            TunnelKind::Geneve => {
+                TunnelHeader::Geneve { vni: id, dst_port: 6081, csum: false, oam: false, options: Vec::new() }
+            }
+            TunnelKind::Vxlan => TunnelHeader::Vxlan { vni: id, dst_port: 4789, csum: false, gbp: None },
+            TunnelKind::Gre => TunnelHeader::Gre { key: id.is_multiple_of(2).then_some(id), csum: false, seq: false },
         };
         let header = Header::new(&Headers { eth_src: [2; 6], eth_dst: [4; 6], ends, tos, ttl, df: true, body });
         let header = header.expect("a header");
@@ -288,7 +290,7 @@ mod plain_tests {
     #[test]
     fn what_is_read_at_once_is_what_it_says() {
         let pool = Mempool::for_tests(8);
-        let kinds = prop_oneof![Just(Kind::Geneve), Just(Kind::Vxlan), Just(Kind::Gre)];
+        let kinds = prop_oneof![Just(TunnelKind::Geneve), Just(TunnelKind::Vxlan), Just(TunnelKind::Gre)];
         let changes = prop::collection::vec((12_usize..84, any::<u8>(), any::<bool>()), 0..3);
         let csums = prop_oneof![4 => Just(Csum::Unknown), 1 => Just(Csum::Good), 1 => Just(Csum::Bad), 1 => Just(Csum::Partial)];
         let ends = prop_oneof![Just(V4), Just(V6)];
@@ -327,7 +329,7 @@ mod plain_tests {
     #[test]
     fn what_is_like_a_packet_is_read_like_it() {
         use crate::cache::Alike;
-        let kinds = prop_oneof![Just(Kind::Geneve), Just(Kind::Vxlan), Just(Kind::Gre)];
+        let kinds = prop_oneof![Just(TunnelKind::Geneve), Just(TunnelKind::Vxlan), Just(TunnelKind::Gre)];
         let changes = prop::collection::vec((0_usize..64, any::<u8>()), 0..3);
         proptest!(|(kind in kinds, id: u32, outside: (u8, u8), inner in [26_usize..200, 26..200], changes in changes)| {
             let first = packet((kind, V4), id, outside, inner[0]);
@@ -335,9 +337,9 @@ mod plain_tests {
             let op = DecapOp { vtep: PortId(3), kind, max: None };
             let (words, header) = plain_words(op, &first, first.len(), || Csum::Unknown).expect("plain");
             let alike = Alike::of(&first, header);
-            prop_assert_eq!(alike.is_some(), kind != Kind::Gre, "{:?}", kind);
+            prop_assert_eq!(alike.is_some(), kind != TunnelKind::Gre, "{:?}", kind);
             let alike = alike.filter(|alike| alike.fits(&next, next.len()));
-            prop_assert_eq!(alike.is_some(), kind != Kind::Gre, "{:02x?}, then {:02x?}", first, next);
+            prop_assert_eq!(alike.is_some(), kind != TunnelKind::Gre, "{:02x?}, then {:02x?}", first, next);
             for (at, byte) in &changes {
                 next[*at] = *byte;
             }

@@ -5,7 +5,7 @@
 //! it: its source may be anywhere.
 
 use super::PortView;
-use super::step::Step;
+use super::step::StepContext;
 use crate::action::{EncapOp, Op};
 use crate::limits::{L2_OVERHEAD, SEGMENT_MIN};
 use crate::observe::DropReason;
@@ -31,7 +31,7 @@ fn room_of(view: &PortView, op: &EncapOp) -> usize {
     (mtu + 14).saturating_sub(op.header.len())
 }
 
-impl Step<'_> {
+impl StepContext<'_> {
     /// Whether an inner frame of `len` bytes can be sent as it is.
     #[inline]
     pub(super) fn fits(&self, op: &EncapOp, rest: &[Op], len: usize) -> bool {

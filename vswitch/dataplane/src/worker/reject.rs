@@ -8,7 +8,7 @@
 
 use super::ct::untrack;
 use super::execute::Origin;
-use super::step::Step;
+use super::step::StepContext;
 use crate::action::{Packet, RejectOp};
 use crate::observe::DropReason;
 use crate::packet::refusal::{Refusal, refuse};
@@ -83,7 +83,7 @@ impl Front {
     }
 }
 
-impl Step<'_> {
+impl StepContext<'_> {
     /// Answers a packet that is refused, if it may be answered and its port has not had too many answers.
     #[cold]
     #[inline(never)]

@@ -6,7 +6,7 @@
 use super::execute::Origin;
 use super::outside::flow_hash;
 use super::reject::Front;
-use super::step::Step;
+use super::step::StepContext;
 use super::tunnel::encap_fast;
 use crate::action::{EncapOp, Packet};
 use crate::cache::{AnyProgram, Cache, Compact, ConnectionProgram, Megaflow, Path, Rare, RareProgram, Simple};
@@ -46,14 +46,14 @@ impl Replay<'_> {
 pub(super) enum Replayed {
     /// Nothing that could make a difference to the next one.
     AsBefore,
-    /// Likewise, but it may have been many packets on the way, or a neighbour was asked, or its sender told: the next one has all of that before it ([`Step::next_packet`]).
+    /// Likewise, but it may have been many packets on the way, or a neighbour was asked, or its sender told: the next one has all of that before it ([`StepContext::next_packet`]).
     Apart,
     /// Something may have changed: see [`Cache::sync`].
     Changed,
 }
 
 /// A path that packets of a batch take one after the other: what is the same for all of them is looked at when the first one comes, and they are counted when another path's comes or the run ends
-/// ([`Step::settle`]).
+/// ([`StepContext::settle`]).
 #[derive(Debug, Default)]
 pub(super) struct Taken<'c> {
     path: Option<&'c Path>,
@@ -72,7 +72,7 @@ pub(super) struct Taken<'c> {
     slow_bytes: u64,
 }
 
-impl Step<'_> {
+impl StepContext<'_> {
     /// Does what a program says, which is of the packet's compact key; outside of sections afterwards ([`vswitch_conntrack::Owner`]).
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl Step<'_> {
         }
     }
 
-    /// [`Step::replay`] of a packet in a slot, where it stays if it is not done. Afterwards this may be inside of a section, and the packet may not be counted before what was taken is
+    /// [`StepContext::replay`] of a packet in a slot, where it stays if it is not done. Afterwards this may be inside of a section, and the packet may not be counted before what was taken is
     /// [settled](Self::settle).
     #[inline(always)] // in the loops over a burst, once for each family: what hangs on that is known then
     pub(super) fn replay_simple<'c, const A: usize>(
@@ -212,7 +212,7 @@ impl Step<'_> {
         !cache.is_synced(&self.snapshot.world.changes)
     }
 
-    /// [`Step::replay_simple`], of what is not.
+    /// [`StepContext::replay_simple`], of what is not.
     #[inline(never)]
     pub(super) fn replay_rare<const A: usize>(
         &mut self,

@@ -12,7 +12,7 @@ use crate::time::Millis;
 use vswitch_dpdk::{Mbuf, Mempool};
 
 /// What every step needs.
-pub(super) struct Step<'a> {
+pub(super) struct StepContext<'a> {
     pub(super) worker: usize,
     pub(super) pool: &'a Mempool,
     pub(super) snapshot: &'a Snapshot,
@@ -39,7 +39,7 @@ pub(super) struct Step<'a> {
     pub(super) resumed: Last,
 }
 
-impl<'a> Step<'a> {
+impl<'a> StepContext<'a> {
     /// For a burst.
     pub(super) fn new(
         worker: usize,
@@ -72,7 +72,7 @@ impl<'a> Step<'a> {
     }
 }
 
-impl Step<'_> {
+impl StepContext<'_> {
     /// What follows is another packet.
     #[inline]
     pub(super) fn next_packet(&mut self) {

@@ -4,8 +4,8 @@
 //! comes back for the rest of the burst; and each family has its own copy of the loop's body, where all that hangs on the family is known.
 
 use super::replay::{Replayed, Taken};
-use super::step::Step;
-use crate::cache::{Cache, Compact, Entry, Kind, Simple};
+use super::step::StepContext;
+use crate::cache::{Cache, Compact, CompactKind, Entry, Simple};
 use crate::observe::Fallback;
 use crate::port::PortId;
 use vswitch_dpdk::Mbuf;
@@ -22,7 +22,7 @@ pub(super) enum Halt {
     Fallback(Fallback),
 }
 
-impl Step<'_> {
+impl StepContext<'_> {
     /// Replays the packets of a burst from slot `first` on. Returns how many, and why not more; the next one is in its slot, as it was. Afterwards this may be inside of a section
     /// ([`vswitch_conntrack::Owner`]).
     #[inline(never)] // registers of its own
@@ -69,9 +69,9 @@ impl Step<'_> {
         taken: &mut Taken<'c>,
     ) -> Result<Replayed, Halt> {
         match key.kind() {
-            Kind::V4 => self.go(cache, cache.located_v4(key), slot, key, from, taken),
-            Kind::V6 => self.go(cache, cache.located_v6(key), slot, key, from, taken),
-            Kind::None => Err(Halt::NoProgram),
+            CompactKind::V4 => self.go(cache, cache.located_v4(key), slot, key, from, taken),
+            CompactKind::V6 => self.go(cache, cache.located_v6(key), slot, key, from, taken),
+            CompactKind::None => Err(Halt::NoProgram),
         }
     }
 

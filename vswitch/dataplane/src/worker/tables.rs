@@ -5,7 +5,7 @@ use super::forget::ends_early;
 use super::found::Found;
 use super::inside::{self, Inside};
 use super::reject::Front;
-use super::step::Step;
+use super::step::StepContext;
 use super::straight::Halt;
 use super::{PortView, Walk};
 use crate::action::{Packet, Touched};
@@ -54,7 +54,7 @@ impl Walk {
 
         let (worker, pool, snapshot, outputs) = (self.worker, &self.pool, &*self.snapshot, &mut self.outputs);
         let (conntrack, budget) = (&*self.conntrack, self.budgets.of(port));
-        let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, budget, now);
+        let mut step = StepContext::new(worker, pool, snapshot, outputs, conntrack, budget, now);
         let (cache, changes) = (&mut self.cache, &*snapshot.world.changes);
         let from = (port, facts.number);
         let decap = cache.has_decap();
@@ -193,7 +193,7 @@ fn refusal(view: &PortView, mbuf: &Mbuf) -> Option<DropReason> {
     }
 }
 
-impl Step<'_> {
+impl StepContext<'_> {
     /// A packet enters a bridge with tables by a patch port.
     #[cold]
     pub(super) fn enter(&mut self, cache: &mut Cache, port: PortId, mbuf: Mbuf) {
@@ -392,7 +392,7 @@ impl Step<'_> {
         cache.done_with(megaflow, key);
     }
 
-    /// [`Step::carry_out`]; of a packet that may be recorded (`compact`: its key) and leads to other decisions, with all that follows written down.
+    /// [`StepContext::carry_out`]; of a packet that may be recorded (`compact`: its key) and leads to other decisions, with all that follows written down.
     pub(super) fn set_out(
         &mut self,
         cache: &mut Cache,

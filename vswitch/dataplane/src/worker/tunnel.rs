@@ -6,7 +6,7 @@ use super::PortView;
 use super::execute::Origin;
 use super::outside::{flow_hash, outer_words, tunnel_key};
 use super::path_mtu;
-use super::step::Step;
+use super::step::StepContext;
 use crate::action::{DecapOp, EncapOp, Op, Packet, Touched};
 use crate::cache::{Cache, Compact};
 use crate::limits::{FRAME_MIN, HEAD_LEN, TUNNEL_DEPTH_MAX};
@@ -21,12 +21,12 @@ use vswitch_flow::FlowKey;
 use vswitch_flow::action::PortNo;
 use vswitch_flow::extract::Layers;
 use vswitch_overlay::options::Values;
-use vswitch_overlay::{Ends, Header, Kind, Outside, source_port};
+use vswitch_overlay::{Ends, Header, Outside, TunnelKind, source_port};
 
 /// Headroom that is left in front of an outer header, in bytes: rules of the underlay may push tags, for which the executor has no other room.
 const TAGS_ROOM: usize = 2 * 4;
 
-impl Step<'_> {
+impl StepContext<'_> {
     /// Puts a packet into a tunnel. Returns the packet that the rest of the list is for; one that had to be cut into several is several, and all but the last are through the rest already.
     #[inline(never)]
     pub(super) fn encapsulate(
@@ -111,7 +111,7 @@ impl Step<'_> {
         }
     }
 
-    /// [`Step::wrap_and_output`] of what is not ordinary: it may be many packets, or its sender told.
+    /// [`StepContext::wrap_and_output`] of what is not ordinary: it may be many packets, or its sender told.
     #[cold]
     pub(super) fn wrap_slowly(&mut self, op: &EncapOp, out: PortId, packet: Packet, (port, in_port): (PortId, PortNo)) {
         self.outputs.owner.leave();
@@ -136,7 +136,7 @@ impl Step<'_> {
         self.room_at(op, out).min(op.header.inner_max()).min(leaves)
     }
 
-    /// Packets were encapsulated by it to leave by `out`, with so many bytes inside: [`Step::count_wrapped`], and what was done in the device's place.
+    /// Packets were encapsulated by it to leave by `out`, with so many bytes inside: [`StepContext::count_wrapped`], and what was done in the device's place.
     #[inline]
     pub(super) fn count_quick(&self, op: &EncapOp, out: PortId, packets: u64, bytes: u64) {
         self.count_wrapped(op.port, packets, bytes);
@@ -167,7 +167,7 @@ impl Step<'_> {
         ask
     }
 
-    /// [`Step::wrap`], of a packet that is one packet outside, too: its own checksum must be there.
+    /// [`StepContext::wrap`], of a packet that is one packet outside, too: its own checksum must be there.
     #[inline]
     fn finish_and_wrap(&mut self, op: &EncapOp, mut mbuf: Mbuf, hash: u32) -> Option<Packet> {
         if mbuf.csum() == Csum::Partial
@@ -453,7 +453,7 @@ impl Step<'_> {
 }
 
 /// What the outer headers say, and the UDP port that they are for (0: GRE).
-pub(super) fn read_outside(kind: Kind, mbuf: &Mbuf) -> Result<(Outside, u16), DropReason> {
+pub(super) fn read_outside(kind: TunnelKind, mbuf: &Mbuf) -> Result<(Outside, u16), DropReason> {
     let malformed = || DropReason::TunnelHeader;
     let head = mbuf.head();
     // Tagged packets are none of a tunnel (`tunnel_to` in translation).
@@ -473,8 +473,8 @@ pub(super) fn read_outside(kind: Kind, mbuf: &Mbuf) -> Result<(Outside, u16), Dr
         return Err(DropReason::TunnelCsum);
     }
     let dst_port = match kind {
-        Kind::Gre => 0,
-        Kind::Geneve | Kind::Vxlan => udp_destination(head, &outside).ok_or_else(malformed)?,
+        TunnelKind::Gre => 0,
+        TunnelKind::Geneve | TunnelKind::Vxlan => udp_destination(head, &outside).ok_or_else(malformed)?,
     };
     Ok((outside, dst_port))
 }
@@ -489,7 +489,7 @@ fn checksum_is_right(mbuf: &Mbuf, outside: &Outside) -> bool {
     let Some(wire) = outside.checksum else { return true };
     match mbuf.csum() {
         // A partial one has not been on a wire: there is nothing to be wrong with it.
-        Csum::Good | Csum::Partial if outside.kind != Kind::Gre => return true,
+        Csum::Good | Csum::Partial if outside.kind != TunnelKind::Gre => return true,
         _ => {}
     }
     let (start, end) = (wire.start, wire.end);

@@ -12,7 +12,7 @@ use super::Walk;
 use super::execute::Origin;
 use super::outside::flow_hash;
 use super::reject::Front;
-use super::step::Step;
+use super::step::StepContext;
 use crate::action::{AskOp, EncapOp, Packet};
 use crate::limits::{WAITING_MBUFS_MAX, WAITING_MS};
 use crate::observe::DropReason;
@@ -77,7 +77,7 @@ impl Waiting {
     }
 }
 
-impl Step<'_> {
+impl StepContext<'_> {
     /// A next hop is to be asked, if it was not just now, and the packet waits for the answer.
     #[cold]
     #[inline(never)]
@@ -201,7 +201,7 @@ impl Walk {
         let (conntrack, budget) = (&*self.conntrack, self.budgets.of(PortId::NONE));
         let held = std::mem::take(&mut outputs.waiting.held);
         outputs.waiting.mbufs = 0;
-        let mut step = Step::new(worker, pool, snapshot, outputs, conntrack, budget, now);
+        let mut step = StepContext::new(worker, pool, snapshot, outputs, conntrack, budget, now);
         for held in held {
             step.next_packet();
             if let Some(held) = step.go_on(held) {

@@ -1,7 +1,7 @@
 //! What librte_vhost calls: one table for all sockets; each call finds its socket by path.
 
 use super::features;
-use super::guard::Verdict;
+use super::guard::GuardVerdict;
 use super::message::{CONTEXT_LEN, Message};
 use super::shared::{self, Shared};
 use dpdk_sys as sys;
@@ -94,13 +94,13 @@ unsafe extern "C" fn before_message(vid: c_int, context: *mut c_void) -> sys::rt
     let mut message = unsafe { message(context) };
     let verdict = match socket_of(vid) {
         Some(shared) => shared.before_message(vid, &mut message, features::negotiated_features(vid)),
-        None => Verdict::Refuse("a socket that is closing"),
+        None => GuardVerdict::Refuse("a socket that is closing"),
     };
     match verdict {
-        Verdict::Pass => return sys::RTE_VHOST_MSG_RESULT_NOT_HANDLED,
-        Verdict::Done | Verdict::Refuse(_) => message.close_fds(),
+        GuardVerdict::Pass => return sys::RTE_VHOST_MSG_RESULT_NOT_HANDLED,
+        GuardVerdict::Done | GuardVerdict::Refuse(_) => message.close_fds(),
     }
-    if verdict == Verdict::Done { sys::RTE_VHOST_MSG_RESULT_OK } else { sys::RTE_VHOST_MSG_RESULT_ERR }
+    if verdict == GuardVerdict::Done { sys::RTE_VHOST_MSG_RESULT_OK } else { sys::RTE_VHOST_MSG_RESULT_ERR }
 }
 
 unsafe extern "C" fn after_message(vid: c_int, context: *mut c_void) -> sys::rte_vhost_msg_result {

@@ -43,7 +43,7 @@ impl Default for Guard {
 
 /// What becomes of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum GuardVerdict {
     /// The library handles it.
     Pass,
     /// It counts as done; the library does not see it.
@@ -90,34 +90,34 @@ impl Guard {
         message: &mut Message<'_>,
         state: State,
         would_be_packed: impl Fn(u64) -> bool,
-    ) -> Verdict {
+    ) -> GuardVerdict {
         let request = message.request();
         if !is_offered(request) {
-            return Verdict::Refuse("a request that was not offered");
+            return GuardVerdict::Refuse("a request that was not offered");
         }
         // The library would refuse it, too, but behind us: it would keep the descriptor that it has.
         if descriptors(message).is_some_and(|expected| message.fds().len() != expected) {
-            return Verdict::Refuse("more or fewer descriptors than it says or takes");
+            return GuardVerdict::Refuse("more or fewer descriptors than it says or takes");
         }
         match request {
             message::SET_FEATURES => {
                 let sized = self.rings.iter().any(|ring| ring.size.is_some());
                 if sized && would_be_packed(message.features()) != state.packed {
-                    return Verdict::Refuse("another ring format for rings that have a size");
+                    return GuardVerdict::Refuse("another ring format for rings that have a size");
                 }
-                return Verdict::Pass;
+                return GuardVerdict::Pass;
             }
             message::SET_VRING_CALL => {
                 let checked = message.fds().first().map_or(Ok(()), |fd| calls::check(*fd));
-                return checked.map_or_else(Verdict::Refuse, |()| Verdict::Pass);
+                return checked.map_or_else(GuardVerdict::Refuse, |()| GuardVerdict::Pass);
             }
             // Obsolete, and may be ignored; the library would forget its rings without a word, and leak their bookkeeping.
-            message::RESET_OWNER => return Verdict::Done,
+            message::RESET_OWNER => return GuardVerdict::Done,
             message::SET_MEM_TABLE => {
                 let checked = message.regions().ok_or("too many memory regions");
                 return match checked.and_then(|regions| memory::check(regions, &message.fds())) {
-                    Ok(()) => Verdict::Pass,
-                    Err(reason) => Verdict::Refuse(reason),
+                    Ok(()) => GuardVerdict::Pass,
+                    Err(reason) => GuardVerdict::Refuse(reason),
                 };
             }
             _ => {}
@@ -126,25 +126,25 @@ impl Guard {
     }
 
     /// As `before`, for messages about one ring.
-    fn before_ring(&mut self, request: u32, message: &mut Message<'_>, state: State) -> Verdict {
+    fn before_ring(&mut self, request: u32, message: &mut Message<'_>, state: State) -> GuardVerdict {
         let ring = self.rings.get_mut(message.ring());
         match (request, ring) {
             (message::SET_VRING_NUM | message::SET_VRING_ADDR, None) => {
-                return Verdict::Refuse("a ring beyond those that are served");
+                return GuardVerdict::Refuse("a ring beyond those that are served");
             }
             (message::SET_VRING_NUM, Some(ring)) => {
                 if ring.addressed {
-                    return Verdict::Refuse("another size for a ring in use");
+                    return GuardVerdict::Refuse("another size for a ring in use");
                 }
                 if message.value() > RING_MAX {
-                    return Verdict::Refuse("a ring of more than 4096 entries");
+                    return GuardVerdict::Refuse("a ring of more than 4096 entries");
                 }
                 ring.size = None; // until the library accepted it
             }
             (message::SET_VRING_ADDR, Some(ring)) => {
                 let aligned = message.ring_addresses().iter().zip([16, 4, 2]).all(|(at, to)| at % to == 0);
                 if !aligned {
-                    return Verdict::Refuse("ring addresses that are not aligned");
+                    return GuardVerdict::Refuse("ring addresses that are not aligned");
                 }
                 ring.addressed = true;
             }
@@ -159,7 +159,7 @@ impl Guard {
             (message::GET_VRING_BASE, Some(ring)) => *ring = Ring::default(),
             _ => {}
         }
-        Verdict::Pass
+        GuardVerdict::Pass
     }
 
     /// After the library accepted a message. `has_multiqueue` reads a set of features.

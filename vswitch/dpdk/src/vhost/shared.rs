@@ -3,7 +3,7 @@
 use super::bad_chains::BadChains;
 use super::calls::Calls;
 use super::fault::{self, Files};
-use super::guard::{Guard, State, Verdict};
+use super::guard::{Guard, GuardVerdict, State};
 use super::message::{Message, SET_MEM_TABLE, SET_VRING_CALL, SET_VRING_ENABLE};
 use super::{PAIRS_MAX, Quiesce, caller, features, socket};
 use parking_lot::Mutex;
@@ -325,26 +325,26 @@ impl Shared {
     }
 
     /// Before the library handles a message.
-    pub(super) fn before_message(&self, vid: i32, message: &mut Message<'_>, features: u64) -> Verdict {
+    pub(super) fn before_message(&self, vid: i32, message: &mut Message<'_>, features: u64) -> GuardVerdict {
         let state = self.state(vid, features);
         // Without a guard the connection is not one of ours.
         let mut verdict = self
             .guarded(vid, |guard| guard.before(message, state, features::is_packed))
-            .unwrap_or(Verdict::Refuse("a connection that was not accepted"));
-        if verdict == Verdict::Pass && message.request() == SET_MEM_TABLE && self.current.load(Relaxed) == vid {
+            .unwrap_or(GuardVerdict::Refuse("a connection that was not accepted"));
+        if verdict == GuardVerdict::Pass && message.request() == SET_MEM_TABLE && self.current.load(Relaxed) == vid {
             self.remapping.store(EXCHANGING, Relaxed);
         }
-        if verdict == Verdict::Pass && message.request() == SET_MEM_TABLE {
+        if verdict == GuardVerdict::Pass && message.request() == SET_MEM_TABLE {
             // Rings are locked: whoever locks one next sees it, and the new memory. Of whatever connection: a device whose connection has a successor may still run.
             self.memory.fetch_add(1, Relaxed);
         }
-        if verdict == Verdict::Pass {
+        if verdict == GuardVerdict::Pass {
             match self.note(vid, message) {
                 Ok(other) => other.into_iter().for_each(|other| message.replace_fd(other)),
-                Err(reason) => verdict = Verdict::Refuse(reason),
+                Err(reason) => verdict = GuardVerdict::Refuse(reason),
             }
         }
-        if let Verdict::Refuse(reason) = verdict {
+        if let GuardVerdict::Refuse(reason) = verdict {
             let request = message.request();
             self.log(&mut self.control.lock(), format_args!("refused request {request}: {reason}"));
         }

@@ -9,7 +9,7 @@ use crate::{Field, FlowKey, FlowMask, Refusal, SparseMatch};
 
 /// Where an action list stands: some actions are allowed in some places only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ListPlace {
     /// A flow of this table.
     Flow {
         /// 0 to 253.
@@ -28,7 +28,7 @@ pub struct CheckContext<'a> {
     /// The flow's match: prerequisites of fields. None in buckets and packet-outs, where they are not checked.
     pub matching: Option<&'a SparseMatch>,
     /// Where the list stands.
-    pub place: Place,
+    pub place: ListPlace,
 }
 
 /// Checks a list as Open vSwitch does when a flow is added: prerequisites, order, places, limits. Returns the first problem.
@@ -119,7 +119,7 @@ struct Checker<'a> {
     matching: Option<&'a SparseMatch>,
     /// The match, with what actions before made of it. Expanded when first needed.
     facts: Option<(FlowKey, FlowMask)>,
-    place: Place,
+    place: ListPlace,
     /// Whether the list is that of a write_actions, for whose actions OVS does not ask what the packet is, but for those of set_field
     /// and the like.
     delayed: bool,
@@ -199,10 +199,10 @@ impl Checker<'_> {
             }
         }
         let nested = outer != Outer::None;
-        if part > Part::Apply && (nested || !matches!(self.place, Place::Flow { .. })) {
+        if part > Part::Apply && (nested || !matches!(self.place, ListPlace::Flow { .. })) {
             let place = match self.place {
                 _ if nested => "inside another action",
-                Place::Bucket => "in a bucket; resubmit is",
+                ListPlace::Bucket => "in a bucket; resubmit is",
                 _ => "in a packet-out; resubmit is",
             };
             return refuse("OFPBIC_UNSUP_INST", format!("{} is not allowed {place}", part.name()));
@@ -274,7 +274,7 @@ impl Checker<'_> {
     }
 
     fn goto(&self, to: u8) -> Check {
-        let Place::Flow { table } = self.place else { return Ok(()) };
+        let ListPlace::Flow { table } = self.place else { return Ok(()) };
         if to > limits::MAX_TABLE {
             return refuse(
                 "OFPBIC_BAD_TABLE_ID",

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A subtable's place in the order of lookup: the highest priority first; of equal ones, the one whose entry there was added first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct LookupRank {
     priority: Reverse<u16>,
     first: u64,
     table: usize,
@@ -26,7 +26,7 @@ pub(super) struct Space<T> {
     tables: Vec<Option<Arc<Subtable<T>>>>,
     /// Hash of the mask, and number.
     by_mask: HashTable<(u64, usize)>,
-    order: Vec<Place>,
+    order: Vec<LookupRank>,
     tries: [Trie; FIELDS.len()],
 }
 
@@ -167,7 +167,7 @@ impl<T: Clone> Space<T> {
         if was == now {
             return;
         }
-        let place = |(priority, first)| Place { priority: Reverse(priority), first, table };
+        let place = |(priority, first)| LookupRank { priority: Reverse(priority), first, table };
         if let Some(Ok(at)) = was.map(|was| self.order.binary_search(&place(was))) {
             self.order.remove(at);
         }

@@ -17,7 +17,7 @@ mod tests;
 
 use super::scan::{Source, Token};
 use super::{Names, TextError};
-use crate::action::{CheckContext, Place, accept};
+use crate::action::{CheckContext, ListPlace, accept};
 use crate::{Action, SparseMatch};
 
 pub use bundle::{parse_bundle_line, significant};
@@ -58,7 +58,7 @@ impl<'a> Line<'a> {
         text: &'a str,
         actions: Vec<Action>,
         matching: Option<&SparseMatch>,
-        place: Place,
+        place: ListPlace,
     ) -> Result<Vec<Action>, TextError> {
         accept(actions, &CheckContext { matching, place }).map_err(|error| {
             let part = self.nth_action(text, error.index).unwrap_or(text);

@@ -1,7 +1,7 @@
 //! Whatever is printed is read back as what it was.
 
 use super::*;
-use crate::action::{CheckContext, Place, check, encoded_len};
+use crate::action::{CheckContext, ListPlace, check, encoded_len};
 use crate::spec::{GroupKind, Update};
 use crate::testing::{flow, group, list, meter};
 use proptest::prelude::*;
@@ -126,7 +126,7 @@ proptest! {
         for action in &actions {
             prop_assert!(encoded_len(action).is_multiple_of(8) && encoded_len(action) >= 8, "{:?}", action);
         }
-        for place in [Place::Flow { table: 3 }, Place::Bucket, Place::PacketOut] {
+        for place in [ListPlace::Flow { table: 3 }, ListPlace::Bucket, ListPlace::PacketOut] {
             let result = check(&actions, &CheckContext { matching: None, place });
             prop_assert!(result.is_ok() || result.is_err_and(|error| error.index < actions.len()));
         }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::read::read;
-use crate::{GENEVE_PORT, Kind, VXLAN_PORT};
+use crate::{GENEVE_PORT, TunnelKind, VXLAN_PORT};
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -16,23 +16,23 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-fn outer(ends: Ends, body: Body) -> Outer {
+fn outer(ends: Ends, body: TunnelHeader) -> Outer {
     let last = if matches!(ends, Ends::V4 { .. }) { 0xb6 } else { 0xb7 };
     let (eth_src, eth_dst) = ([0xaa, 0x55, 0xaa, 0x55, 0, 0], [0xf8, 0xbc, 0x12, 0x44, 0x34, last]);
     Outer { eth_src, eth_dst, ends, tos: 0, ttl: 64, df: true, body }
 }
 
-fn geneve(csum: bool, options: &[u8]) -> Body {
+fn geneve(csum: bool, options: &[u8]) -> TunnelHeader {
     // 0x112_3456: a tunnel id has more bits than a VNI.
-    Body::Geneve { vni: 0x112_3456, dst_port: GENEVE_PORT, csum, oam: false, options: options.to_vec() }
+    TunnelHeader::Geneve { vni: 0x112_3456, dst_port: GENEVE_PORT, csum, oam: false, options: options.to_vec() }
 }
 
-fn vxlan(gbp: Option<(u8, u16)>) -> Body {
-    Body::Vxlan { vni: 0x112_3456, dst_port: VXLAN_PORT, csum: false, gbp }
+fn vxlan(gbp: Option<(u8, u16)>) -> TunnelHeader {
+    TunnelHeader::Vxlan { vni: 0x112_3456, dst_port: VXLAN_PORT, csum: false, gbp }
 }
 
-fn gre(csum: bool, seq: bool) -> Body {
-    Body::Gre { key: Some(0x112_3456), csum, seq }
+fn gre(csum: bool, seq: bool) -> TunnelHeader {
+    TunnelHeader::Gre { key: Some(0x112_3456), csum, seq }
 }
 
 /// A packet as it leaves: header written, checksum finished.
@@ -121,9 +121,9 @@ fn what_the_options_of_a_port_change() {
     assert_eq!(bytes(&v6)[l3..l3 + 8], [0x6b, 0x80, 0, 0, 0, 0, 17, 3]);
     let policy = outer(V4, vxlan(Some((0xff, 0x1234))));
     assert_eq!(bytes(&policy)[l4 + 8..], [0x88, 0x48, 0x12, 0x34, 0x12, 0x34, 0x56, 0], "only D and A are flags");
-    let oam = Body::Geneve { vni: 1, dst_port: 7000, csum: true, oam: true, options: hex("01020100") };
+    let oam = TunnelHeader::Geneve { vni: 1, dst_port: 7000, csum: true, oam: true, options: hex("01020100") };
     assert_eq!(bytes(&outer(V4, oam))[l4 + 2..], hex("1b5800000000018065580000010001020100"));
-    let bare = outer(V4, Body::Gre { key: None, csum: false, seq: false });
+    let bare = outer(V4, TunnelHeader::Gre { key: None, csum: false, seq: false });
     assert_eq!(bytes(&bare)[l4..], [0, 0, 0x65, 0x58]);
     let bare = Header::new(&bare).expect("GRE");
     assert_eq!((bare.len(), bare.checksum(), bare.sequenced(), bare.ends()), (38, None, false, V4));
@@ -178,18 +178,18 @@ fn options() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(option, 0..5).prop_map(|options| options.concat())
 }
 
-fn body() -> impl Strategy<Value = Body> {
+fn body() -> impl Strategy<Value = TunnelHeader> {
     let vni = 0..1_u32 << 24;
     let geneve = (vni.clone(), any::<u16>(), any::<bool>(), any::<bool>(), options())
-        .prop_map(|(vni, dst_port, csum, oam, options)| Body::Geneve { vni, dst_port, csum, oam, options });
+        .prop_map(|(vni, dst_port, csum, oam, options)| TunnelHeader::Geneve { vni, dst_port, csum, oam, options });
     let gbp = proptest::option::of((any::<u8>().prop_map(|flags| flags & 0x48), 1..u16::MAX));
-    let vxlan = (vni, any::<u16>(), any::<bool>(), gbp).prop_map(|(vni, dst_port, csum, gbp)| Body::Vxlan {
+    let vxlan = (vni, any::<u16>(), any::<bool>(), gbp).prop_map(|(vni, dst_port, csum, gbp)| TunnelHeader::Vxlan {
         vni,
         dst_port,
         csum,
         gbp,
     });
-    let gre = any::<(Option<u32>, bool, bool)>().prop_map(|(key, csum, seq)| Body::Gre { key, csum, seq });
+    let gre = any::<(Option<u32>, bool, bool)>().prop_map(|(key, csum, seq)| TunnelHeader::Gre { key, csum, seq });
     prop_oneof![geneve, vxlan, gre]
 }
 
@@ -210,9 +210,9 @@ proptest! {
         let end = packet.len();
         packet.resize(end + padding, 0xee);
         let kind = match outer.body {
-            Body::Geneve { .. } => Kind::Geneve,
-            Body::Vxlan { .. } => Kind::Vxlan,
-            Body::Gre { .. } => Kind::Gre,
+            TunnelHeader::Geneve { .. } => TunnelKind::Geneve,
+            TunnelHeader::Vxlan { .. } => TunnelKind::Vxlan,
+            TunnelHeader::Gre { .. } => TunnelKind::Gre,
         };
         let outside = read(kind, &packet, packet.len(), ETHERNET).expect("it was made here");
         prop_assert_eq!((outside.ends, outside.tos, outside.ttl), (ends, tos, ttl));
@@ -223,9 +223,9 @@ proptest! {
             prop_assert_eq!(fold(total), 0xffff, "the checksum of {:?}", outer);
         }
         let (id, oam, gbp, given) = match &outer.body {
-            Body::Geneve { vni, oam, options, .. } => (Some(*vni), *oam, None, options.as_slice()),
-            Body::Vxlan { vni, gbp, .. } => (Some(*vni), false, *gbp, &[][..]),
-            Body::Gre { key, .. } => (*key, false, None, &[][..]),
+            TunnelHeader::Geneve { vni, oam, options, .. } => (Some(*vni), *oam, None, options.as_slice()),
+            TunnelHeader::Vxlan { vni, gbp, .. } => (Some(*vni), false, *gbp, &[][..]),
+            TunnelHeader::Gre { key, .. } => (*key, false, None, &[][..]),
         };
         prop_assert_eq!((outside.id, outside.oam, outside.gbp), (id, oam, gbp));
         prop_assert_eq!(&packet[outside.options], given);

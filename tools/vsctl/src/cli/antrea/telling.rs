@@ -39,7 +39,7 @@ impl From<EventWord> for v1::EventKind {
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Verdict {
+pub(crate) enum RecordVerdict {
     /// Nothing: it is dropped.
     Drop,
     /// It goes on; of DNS answers.
@@ -48,12 +48,12 @@ pub(crate) enum Verdict {
     Reject,
 }
 
-impl From<Verdict> for v1::PacketVerdict {
-    fn from(verdict: Verdict) -> Self {
+impl From<RecordVerdict> for v1::PacketVerdict {
+    fn from(verdict: RecordVerdict) -> Self {
         match verdict {
-            Verdict::Drop => Self::Drop,
-            Verdict::Resume => Self::Resume,
-            Verdict::Reject => Self::Reject,
+            RecordVerdict::Drop => Self::Drop,
+            RecordVerdict::Resume => Self::Resume,
+            RecordVerdict::Reject => Self::Reject,
         }
     }
 }

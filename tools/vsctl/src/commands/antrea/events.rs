@@ -2,7 +2,7 @@
 
 use super::stream::{self, Line};
 use super::words::{ISOLATION, clock, date, object, or_dash, problem, problem_json, some};
-use crate::cli::{Cli, Events, Verdict};
+use crate::cli::{Cli, Events, RecordVerdict};
 use crate::client::Client;
 use crate::commands::conntrack::{tuple, tuple_json};
 use crate::error::Error;
@@ -25,7 +25,7 @@ pub(super) async fn follow(client: &Client, args: &Events, cli: &Cli, out: &mut 
 }
 
 /// `answer`.
-pub(super) async fn answer(client: &Client, token: &[u8], verdict: Verdict) -> Answer {
+pub(super) async fn answer(client: &Client, token: &[u8], verdict: RecordVerdict) -> Answer {
     let verdict = v1::PacketVerdict::from(verdict).into();
     let request = v1::AnswerPacketRequest { token: token.to_vec(), verdict };
     client.answer(client.antrea_events().await?.answer_packet(request).await)?;

@@ -77,7 +77,7 @@ fn who_must_move_moves_by_one_and_who_need_not_stays() {
     assert_eq!(ids.take_moved(), BTreeSet::new());
     // Between 14500 and 14499 there is nothing: the one before moves up, those behind would be two.
     ids.claim_priority(&rule(5, 0), TABLE, rank(250, 5.0, 1, Effect::Drop)).unwrap_or_default();
-    assert_eq!(ids.take_moved(), BTreeSet::from([Key::new(Kind::NetworkPolicy, "acnp:1")]));
+    assert_eq!(ids.take_moved(), BTreeSet::from([Key::new(ObjectKind::NetworkPolicy, "acnp:1")]));
     let values = [1, 5, 2, 3, 4].map(|policy| ids.priorities.get(&rule(policy, 0)).unwrap_or_default());
     assert_eq!(values, [14501, 14500, 14499, 14498, 14495]);
     // Again as it is: nothing happens; gone: nobody moves.

@@ -2,7 +2,7 @@
 
 use super::bridge::Bridge;
 use crate::testing::{dual_node, dump, egress, node_state, peer, pod, traffic_control};
-use crate::{Key, Kind, NodeState, Write};
+use crate::{Key, NodeState, ObjectKind, Write};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_proto::antrea::v1;
@@ -116,7 +116,7 @@ proptest! {
             let write = || Write {
                 objects: objects.iter().map(|(number, variant)| object(*number, *variant)).collect(),
                 remove: removals.iter().map(|number| crate::Object::key_of(&object(*number, 0))).collect(),
-                sweep: if sweep { [Kind::Pod, Kind::Egress].into() } else { BTreeSet::new() },
+                sweep: if sweep { [ObjectKind::Pod, ObjectKind::Egress].into() } else { BTreeSet::new() },
                 valid_only,
                 only_odd: false,
             };

@@ -2,7 +2,7 @@
 
 use super::bridge::Bridge;
 use crate::testing::{PORTS, apply, cluster, document_node, dump, node_state, pod};
-use crate::{Kept, KeptError, Key, Kind, NodeState, Ports};
+use crate::{Kept, KeptError, Key, NodeState, ObjectKind, Ports};
 use std::collections::BTreeSet;
 use vswitch_proto::antrea::v1::object::Object;
 
@@ -35,8 +35,8 @@ fn a_node_state_comes_to_the_same_again() {
     assert_eq!(dump(&after), dump(&before));
     assert_eq!(after.snapshot().encode(), before.snapshot().encode(), "numbers, too");
     assert_eq!(
-        after.ids().cookie(&Key::new(Kind::Pod, "default/web")),
-        before.ids().cookie(&Key::new(Kind::Pod, "default/web"))
+        after.ids().cookie(&Key::new(ObjectKind::Pod, "default/web")),
+        before.ids().cookie(&Key::new(ObjectKind::Pod, "default/web"))
     );
     assert!(apply(&mut after, cluster()).is_empty(), "a sync of the same changes nothing");
 }

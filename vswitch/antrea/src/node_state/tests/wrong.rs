@@ -8,7 +8,7 @@ use super::{is, outcomes, pod_key, write};
 use crate::testing::{
     PORTS, apply, degraded, document_node, dual_node, dump, egress, node_state, peer, pod, traffic_control, warned,
 };
-use crate::{Claim, Code, Flush, Kept, Key, Kind, NodeState, Ports, Write};
+use crate::{Claim, Code, Flush, Kept, Key, NodeState, ObjectKind, Ports, Write};
 use std::collections::BTreeMap;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::ObjectOutcome as Outcome;
@@ -202,7 +202,7 @@ fn an_address_of_a_pod_is_no_services() {
         let told = put(&mut node_state, objects);
         assert!(told.iter().any(|told| *told == ("default/svc".to_owned(), Outcome::Degraded)), "{told:?}");
         assert!(told.iter().any(|told| *told == ("default/web".to_owned(), Outcome::Applied)), "{told:?}");
-        let problem = &node_state.degraded()[&Key::new(Kind::Service, "default/svc")].all()[0];
+        let problem = &node_state.degraded()[&Key::new(ObjectKind::Service, "default/svc")].all()[0];
         assert_eq!(
             (problem.code, problem.field.as_str(), problem.other.clone()),
             (Code::Overlap, "external_ips[0]", Some(pod_key("web")))
@@ -246,9 +246,9 @@ fn of_two_services_with_one_place_one_has_it_and_both_work() {
             .map(|key| key.name.to_string())
     };
     assert_eq!(holder(&node_state).as_deref(), Some("default/b"), "the one in force keeps it");
-    let problems = &node_state.degraded()[&Key::new(Kind::Service, "default/a")];
+    let problems = &node_state.degraded()[&Key::new(ObjectKind::Service, "default/a")];
     assert_eq!((problems.all()[0].field.as_str(), problems.all().len()), ("external_ips[0]", 1));
-    assert!(!node_state.degraded().contains_key(&Key::new(Kind::Service, "default/b")));
+    assert!(!node_state.degraded().contains_key(&Key::new(ObjectKind::Service, "default/b")));
     for ip in ["10.96.0.1", "10.96.0.2", "192.168.77.200"] {
         assert!(lines(&node_state).iter().any(|line| line.contains(&format!("nw_dst={ip},"))), "{ip}");
     }
@@ -256,14 +256,18 @@ fn of_two_services_with_one_place_one_has_it_and_both_work() {
     let after = again(&node_state);
     assert_eq!((holder(&after).as_deref(), dump(&after)), (Some("default/b"), dump(&node_state)));
     // The loser goes: nothing of the other one ends.
-    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::Service, "default/a")], ..Write::default() });
+    let plan = node_state.plan(Write { remove: vec![Key::new(ObjectKind::Service, "default/a")], ..Write::default() });
     assert!(plan.flush.iter().all(|flush| !format!("{flush:?}").contains("192.168.77.200")), "{:?}", plan.flush);
     node_state.settle(plan);
     put(&mut node_state, vec![a, set("a")]);
     // The winner changes: it is the other one's at once.
     put(&mut node_state, vec![Object::Service(service("b", "10.96.0.2"))]);
     assert_eq!(holder(&node_state).as_deref(), Some("default/a"));
-    assert!(!node_state.degraded().contains_key(&Key::new(Kind::Service, "default/a")), "{:?}", node_state.degraded());
+    assert!(
+        !node_state.degraded().contains_key(&Key::new(ObjectKind::Service, "default/a")),
+        "{:?}",
+        node_state.degraded()
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::object::peer::compile::{into_tunnel, out_of_own_tunnel};
 use crate::node::compile::TO_ENGINE;
 use crate::problem::{Code, Problems};
 use crate::wire::writer::Writer;
-use crate::{Facts, Family, Key, Kind, Mac, CompiledObject, Problem};
+use crate::{Facts, Family, Key, ObjectKind, Mac, CompiledObject, Problem};
 
 pub(super) fn compile(egress: &Egress, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let sources = pods(egress, name, facts, compiled);
@@ -167,7 +167,7 @@ fn elsewhere(egress: &Egress, sources: &[(u16, String)], facts: &Facts<'_>, comp
     if peer.is_none() {
         let mut problem = Problem::new(Code::Pending, "node", format!("nobody has {} yet", egress.address));
         if !egress.node.is_empty() {
-            let key = Key::new(Kind::PeerNode, &egress.node);
+            let key = Key::new(ObjectKind::PeerNode, &egress.node);
             problem = Problem::new(Code::Pending, "node", format!("{key} is not there")).other(key);
         }
         compiled.degraded.add(problem);

@@ -4,7 +4,7 @@ use super::Egress;
 use crate::testing::{
     apply, assert_has, document_node, dual_node, dump, dump_of, egress, ip, mac, peer, pod, degraded, refused, node_state, traffic_control,
 };
-use crate::{Code, Flush, Key, Kind, Problems, NodeState, Write};
+use crate::{Code, Flush, Key, ObjectKind, Problems, NodeState, Write};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
@@ -75,12 +75,12 @@ fn several_egresses_share_an_address() {
     let problems = degraded(&mut node_state, Object::Egress(unlike));
     assert_eq!((problems[0].code.as_str(), problems[0].other.clone().unwrap_or_default().name.as_str()), ("CONFLICT", "egress-second"));
     // The first one goes: the address, its mark and its tunnels stay.
-    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::Egress, "egress-web")], ..Write::default() });
+    let plan = node_state.plan(Write { remove: vec![Key::new(ObjectKind::Egress, "egress-web")], ..Write::default() });
     // Its Pod's flow, and that for what the engine returns.
     assert!(plan.flush.is_empty() && plan.updates.len() == 2, "{:?}", plan.updates);
     node_state.settle(plan);
     assert_eq!(node_state.ids().mark(&ip("192.168.77.112")), Some(1));
-    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::Egress, "egress-second")], ..Write::default() });
+    let plan = node_state.plan(Write { remove: vec![Key::new(ObjectKind::Egress, "egress-second")], ..Write::default() });
     assert_eq!(plan.flush, [Flush::Address(ip("192.168.77.112"))]);
     node_state.settle(plan);
     assert_eq!(node_state.ids().mark(&ip("192.168.77.112")), None);
@@ -99,7 +99,7 @@ fn of_two_that_name_a_pod_the_lower_name_counts() {
     assert_eq!(degraded, [("egress-web".to_owned(), Code::Conflict)], "another family's does not count");
     let of_web = |node_state: &NodeState| dump_of(node_state, &["EgressMark"]).into_iter().filter(|line| line.contains("web-7975")).count();
     assert_eq!(of_web(&node_state), 2);
-    let remove = vec![Key::new(Kind::Egress, "a-rival"), Key::new(Kind::Egress, "a-six")];
+    let remove = vec![Key::new(ObjectKind::Egress, "a-rival"), Key::new(ObjectKind::Egress, "a-six")];
     let plan = node_state.plan(Write { remove, ..Write::default() });
     node_state.settle(plan);
     assert!(node_state.degraded().is_empty());
@@ -225,7 +225,7 @@ fn there_are_marks_for_255_addresses() {
     let mut node_state = node_state(&document_node(), (1..=255).map(of).collect());
     let problems = refused(&mut node_state, of(256));
     assert_eq!(problems[0].code, "LIMIT");
-    let plan = node_state.plan(Write { objects: vec![of(256)], remove: vec![Key::new(Kind::Egress, "e007")], ..Write::default() });
+    let plan = node_state.plan(Write { objects: vec![of(256)], remove: vec![Key::new(ObjectKind::Egress, "e007")], ..Write::default() });
     assert!(plan.result.applied, "{:?}", plan.result.statuses);
     node_state.settle(plan);
     assert_eq!(node_state.ids().mark(&ip("172.16.1.0")), Some(7));

@@ -2,7 +2,7 @@
 
 use crate::membership::{PodLife, Receivers};
 use crate::testing::{apply, assert_has, document_node, dump, dump_of, peer, pod, degraded, refused, node_state};
-use crate::{Key, Kind, NodeState, Write};
+use crate::{Key, ObjectKind, NodeState, Write};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use vswitch_flow::spec::Update;
@@ -51,7 +51,7 @@ fn groups(node_state: &NodeState) -> Vec<String> {
 
 fn join(node_state: &mut NodeState, pods: &[&str], nodes: &[&str]) -> Vec<Update> {
     let facts = node_state.facts().unwrap_or_else(|| panic!("no Node"));
-    let life = |name: &&str| PodLife::of(&facts, &Key::new(Kind::Pod, &format!("default/{name}")));
+    let life = |name: &&str| PodLife::of(&facts, &Key::new(ObjectKind::Pod, &format!("default/{name}")));
     let receivers = Receivers {
         pods: pods.iter().filter_map(life).collect(),
         nodes: nodes.iter().map(|name| (*name).into()).collect(),
@@ -128,7 +128,7 @@ fn a_group_leads_to_pods_nodes_and_the_gateway() {
 fn who_goes_gets_nothing_and_one_of_its_name_neither() {
     let mut node_state = node_state(&node(false), objects());
     join(&mut node_state, &["web", "db"], &["worker-1"]);
-    let remove = vec![Key::new(Kind::Pod, "default/web"), Key::new(Kind::PeerNode, "worker-1")];
+    let remove = vec![Key::new(ObjectKind::Pod, "default/web"), Key::new(ObjectKind::PeerNode, "worker-1")];
     let plan = node_state.plan(Write { remove, ..Write::default() });
     node_state.settle(plan);
     let without = groups(&node_state);
@@ -137,7 +137,7 @@ fn who_goes_gets_nothing_and_one_of_its_name_neither() {
     assert_eq!(groups(&node_state), without, "another Pod of its name has joined nothing");
     // A sync of everything does not sweep what no agent said.
     let objects: Vec<Object> = node_state.desired().all().map(|(_, entry)| entry.message.clone()).collect();
-    let plan = node_state.plan(Write { objects, sweep: Kind::WRITTEN.into(), ..Write::default() });
+    let plan = node_state.plan(Write { objects, sweep: ObjectKind::WRITTEN.into(), ..Write::default() });
     assert!(plan.updates.is_empty(), "{:?}", plan.updates);
     node_state.settle(plan);
     // A write that is reverted changes nothing.
@@ -172,7 +172,7 @@ fn everybodys_and_all_nodes_groups_follow_pods_and_peers() {
         let id = node_state.ids().group(&target.group()).unwrap_or_default();
         assert_has(&node_state, &format!("table=MulticastRouting, {line} actions=group:{id}"));
     }
-    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::PeerNode, "worker-1")], ..Write::default() });
+    let plan = node_state.plan(Write { remove: vec![Key::new(ObjectKind::PeerNode, "worker-1")], ..Write::default() });
     node_state.settle(plan);
     assert_eq!(buckets(&node_state), [0, 3]);
 }
@@ -211,7 +211,7 @@ fn an_agent_says_groups_if_it_reads_igmp() {
     assert!(groups(&node_state).is_empty(), "what is heard does not count");
     apply(&mut node_state, vec![Object::MulticastGroup(said(&["web", "later"], &["worker-1"]))]);
     assert_eq!(groups(&node_state)[0].matches("bucket_id").count(), 3, "{:?}", groups(&node_state));
-    let key = Key::new(Kind::MulticastGroup, "239.1.1.1");
+    let key = Key::new(ObjectKind::MulticastGroup, "239.1.1.1");
     assert!(node_state.degraded().contains_key(&key), "a Pod is not there");
     // The agent gives IGMP back: what it said is no more.
     let plan = node_state.plan_node(&node(false)).unwrap_or_else(|problems| panic!("{problems:?}"));

@@ -1,7 +1,7 @@
 //! What a Pod writes: who it is, so that nobody else can be it, and how to reach it.
 
 use super::Pod;
-use super::wire::Place;
+use super::wire::PodPlace;
 use crate::node::TrafficMode;
 use crate::anti_spoof::{IMPOSTORS, not_from_uplink};
 use crate::{Cidr, Facts, Family, Mac, CompiledObject};
@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 pub(super) fn compile(pod: &Pod, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let Some(number) = facts.ports.number(&pod.port) else { return };
     let (mac, port) = (pod.mac, format!("in_port={number}"));
-    let on_wire = Place::of(pod, number, facts);
+    let on_wire = PodPlace::of(pod, number, facts);
     let mut own = |purpose, line: String| compiled.own(facts, purpose, &line);
     // A Pod has no VLANs of its own; what it tags would leave by the uplink as it is.
     own("tagged by the Pod", format!("table=Classifier, priority=195,{port},vlan_tci=0x1000/0x1000 actions=drop"));
@@ -48,7 +48,7 @@ pub(super) fn compile(pod: &Pod, facts: &Facts<'_>, compiled: &mut CompiledObjec
 }
 
 /// The port says that it has this address, and may.
-fn identity(pod: &Pod, port: &str, address: &IpAddr, on_wire: Option<&Place<'_>>, facts: &Facts<'_>, compiled: &mut CompiledObject) {
+fn identity(pod: &Pod, port: &str, address: &IpAddr, on_wire: Option<&PodPlace<'_>>, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let family = Family::of(address);
     let (ip, source, mac) = (family.ip(), family.source(), pod.mac);
     let next = match family {

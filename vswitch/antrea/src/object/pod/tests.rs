@@ -33,7 +33,7 @@ fn an_ipv6_pod_says_who_it_is_and_nothing_else() {
     }
     let of_pod = |line: &&String| line.contains("web-7975");
     assert_eq!(dump_of(&node_state, &["SpoofGuard"]).iter().filter(of_pod).count(), lines.len() - 1, "and no other");
-    let part = node_state.store().compiled(&Key::new(crate::Kind::Pod, "default/web")).unwrap();
+    let part = node_state.store().compiled(&Key::new(crate::ObjectKind::Pod, "default/web")).unwrap();
     assert!(part.faults().is_empty());
 }
 

@@ -27,7 +27,7 @@ const PARTS: u32 = 16;
 const TO_PART: (&str, &str) = ("reg0=0x600000/0x600000", "set_field:0x600000/0x600000->reg0");
 
 /// Where such a Pod is.
-pub(super) struct Place<'a> {
+pub(super) struct PodPlace<'a> {
     pod: &'a Pod,
     vlan: u16,
     /// Numbers of its port and of the uplink's.
@@ -36,7 +36,7 @@ pub(super) struct Place<'a> {
     facts: &'a Facts<'a>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PodPlace<'a> {
     /// None: it is no such Pod.
     pub(super) fn of(pod: &'a Pod, port: u32, facts: &'a Facts<'a>) -> Option<Self> {
         let vlan = pod.on_wire(facts.node)?;
@@ -87,8 +87,8 @@ pub(crate) fn tag(vlan: u16) -> String {
     if vlan == 0 { "vlan_tci=0/0xfff".to_owned() } else { format!("dl_vlan={vlan}") }
 }
 
-pub(super) fn compile(place: &Place<'_>, compiled: &mut CompiledObject) {
-    let Place { pod, vlan, port, uplink, facts } = *place;
+pub(super) fn compile(place: &PodPlace<'_>, compiled: &mut CompiledObject) {
+    let PodPlace { pod, vlan, port, uplink, facts } = *place;
     for family in facts.node.families.iter().copied() {
         entry(place, family, compiled);
     }
@@ -123,8 +123,8 @@ pub(super) fn compile(place: &Place<'_>, compiled: &mut CompiledObject) {
 }
 
 /// From the Pod, and from the wire to it.
-fn entry(place: &Place<'_>, family: Family, compiled: &mut CompiledObject) {
-    let Place { pod, port, facts, .. } = *place;
+fn entry(place: &PodPlace<'_>, family: Family, compiled: &mut CompiledObject) {
+    let PodPlace { pod, port, facts, .. } = *place;
     let (ip, mac, zone, (from_wire, _)) = (family.ip(), pod.mac, place.load_zone(family), place.arriving());
     let mut own = |purpose, line: String| compiled.own(facts, purpose, &line);
     own(
@@ -141,8 +141,8 @@ fn entry(place: &Place<'_>, family: Family, compiled: &mut CompiledObject) {
 }
 
 /// ARP.
-fn resolution(place: &Place<'_>, compiled: &mut CompiledObject) {
-    let Place { pod, port, facts, .. } = *place;
+fn resolution(place: &PodPlace<'_>, compiled: &mut CompiledObject) {
+    let PodPlace { pod, port, facts, .. } = *place;
     let (inside, out, zone, (from_wire, pop)) =
         (place.inside(), place.out(), place.load_zone(Family::V4), place.arriving());
     let line = format!("table=ARPSpoofGuard, priority=210,arp,{from_wire} actions={pop}{zone}goto_table:ARPResponder");
@@ -156,8 +156,8 @@ fn resolution(place: &Place<'_>, compiled: &mut CompiledObject) {
 }
 
 /// Neighbour discovery, and what routers and their neighbours tell each other.
-fn neighbours(place: &Place<'_>, compiled: &mut CompiledObject) {
-    let Place { pod, port, facts, .. } = *place;
+fn neighbours(place: &PodPlace<'_>, compiled: &mut CompiledObject) {
+    let PodPlace { pod, port, facts, .. } = *place;
     let (mac, inside, out, zone, (from_wire, pop)) =
         (pod.mac, place.inside(), place.out(), place.load_zone(Family::V6), place.arriving());
     for kind in NEIGHBOURS.into_iter().chain(ROUTERS) {
@@ -181,8 +181,8 @@ fn neighbours(place: &Place<'_>, compiled: &mut CompiledObject) {
     }
 }
 
-fn routes(place: &Place<'_>, address: &IpAddr, compiled: &mut CompiledObject) {
-    let Place { pod, facts, .. } = *place;
+fn routes(place: &PodPlace<'_>, address: &IpAddr, compiled: &mut CompiledObject) {
+    let PodPlace { pod, facts, .. } = *place;
     let family = Family::of(address);
     let (ip, destination, mac) = (family.ip(), family.destination(), pod.mac);
     let zone = format!("reg8={:#x}", place.zone(family));
@@ -203,8 +203,8 @@ fn routes(place: &Place<'_>, address: &IpAddr, compiled: &mut CompiledObject) {
 }
 
 /// What a `TrafficControl` (source 6) or the engine (7) led away comes back without its zone; with its tag, if it is for the wire.
-fn led_away(place: &Place<'_>, compiled: &mut CompiledObject) {
-    let Place { pod, port, uplink, facts, .. } = *place;
+fn led_away(place: &PodPlace<'_>, compiled: &mut CompiledObject) {
+    let PodPlace { pod, port, uplink, facts, .. } = *place;
     let mac: Mac = pod.mac;
     let out = |port: u32| format!("set_field:{port:#x}->reg1,set_field:0x200000/0x600000->reg0,goto_table:TrafficControl");
     let mut own = |purpose, line: String| compiled.own(facts, purpose, &line);

@@ -43,7 +43,7 @@ struct Applied {
 }
 
 /// Where a rule's flows are.
-struct Place {
+struct RulePlace {
     number: u32,
     table: Table,
     metric: Table,
@@ -92,7 +92,7 @@ pub(super) fn compile(policy: &NetworkPolicy, name: &str, facts: &Facts<'_>, com
 }
 
 impl<'a> Work<'a> {
-    fn place(&self, rule: &Rule, key: &RuleKey) -> Option<Place> {
+    fn place(&self, rule: &Rule, key: &RuleKey) -> Option<RulePlace> {
         let table = self.policy.table(rule);
         let metric = match (rule.direction, rule.is_multicast()) {
             (Direction::Ingress, false) => Table::IngressMetric,
@@ -107,10 +107,10 @@ impl<'a> Work<'a> {
                 (priority, priority)
             }
         };
-        Some(Place { number: self.facts.ids.rule(key)?, table, metric, clause, action })
+        Some(RulePlace { number: self.facts.ids.rule(key)?, table, metric, clause, action })
     }
 
-    fn rule(&mut self, at: usize, rule: &'a Rule, place: &Place, vlan: Option<u32>) {
+    fn rule(&mut self, at: usize, rule: &'a Rule, place: &RulePlace, vlan: Option<u32>) {
         let dimensions = self.dimensions(at, rule);
         // IGMP is decided by who reads it, and only counted here.
         if !rule.is_igmp() {
@@ -245,8 +245,8 @@ impl<'a> Work<'a> {
         })
     }
 
-    fn allow(&mut self, at: usize, rule: &Rule, place: &Place, vlan: Option<u32>) {
-        let Place { number, table, metric, action, .. } = *place;
+    fn allow(&mut self, at: usize, rule: &Rule, place: &RulePlace, vlan: Option<u32>) {
+        let RulePlace { number, table, metric, action, .. } = *place;
         let (register, shift) = if rule.direction == Direction::Egress { (5, 32) } else { (6, 0) };
         let (label, mask) = (u64::from(number) << shift, 0xffff_ffff_u64 << shift);
         let engine = match vlan.filter(|_| rule.l7) {
@@ -282,8 +282,8 @@ impl<'a> Work<'a> {
     }
 
     /// Packets for Services that the host translated. Nothing is committed for them.
-    fn reentrant(&mut self, at: usize, rule: &Rule, place: &Place) {
-        let Place { number, table, metric, .. } = *place;
+    fn reentrant(&mut self, at: usize, rule: &Rule, place: &RulePlace) {
+        let RulePlace { number, table, metric, .. } = *place;
         let (name, to) = (table.name(), metric.name());
         if rule.l7 {
             let line = format!("table={name}, priority={REENTRANCE},conj_id={number},reg4=0x20000000/0x20000000 actions=drop");
@@ -305,8 +305,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn pass(&mut self, rule: &Rule, place: &Place) {
-        let Place { number, table, action, .. } = *place;
+    fn pass(&mut self, rule: &Rule, place: &RulePlace) {
+        let RulePlace { number, table, action, .. } = *place;
         let (register, to) =
             if rule.direction == Direction::Egress { (5, Table::EgressRule) } else { (6, Table::IngressRule) };
         let then = match self.fork(Disposition::Pass, deny::logged(rule.logging), table, to) {
@@ -319,8 +319,8 @@ impl<'a> Work<'a> {
         ));
     }
 
-    fn deny(&mut self, rule: &Rule, denial: Action, place: &Place) {
-        let Place { number, table, metric, action, .. } = *place;
+    fn deny(&mut self, rule: &Rule, denial: Action, place: &RulePlace) {
+        let RulePlace { number, table, metric, action, .. } = *place;
         let disposition = if denial == Action::Reject { Disposition::Reject } else { Disposition::Drop };
         let operations = deny::operations(self.facts, denial, rule.logging);
         let (name, to) = (table.name(), metric.name());
@@ -337,11 +337,11 @@ impl<'a> Work<'a> {
     }
 
     /// Multicast has no connections: an allowed packet carries its rule's number like a denied one.
-    fn multicast(&mut self, rule: &Rule, place: &Place) {
+    fn multicast(&mut self, rule: &Rule, place: &RulePlace) {
         if matches!(rule.action, Action::Drop | Action::Reject) {
             return self.deny(rule, rule.action, place);
         }
-        let Place { number, table, metric, action, .. } = *place;
+        let RulePlace { number, table, metric, action, .. } = *place;
         let (name, to) = (table.name(), metric.name());
         let then = match self.fork(Disposition::Allow, deny::logged(rule.logging), table, metric) {
             Some(fork) => fork,

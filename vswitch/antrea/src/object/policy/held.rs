@@ -4,7 +4,7 @@ use super::deny::{self, ISOLATION};
 use super::salvage::Held;
 use super::{Action, Direction, NetworkPolicy, Order, Peer, Rule};
 use crate::problem::{Code, Problem};
-use crate::{Desired, Facts, Family, Key, Kind, CompiledObject, Table};
+use crate::{Desired, Facts, Family, Key, ObjectKind, CompiledObject, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -45,24 +45,24 @@ pub(super) fn tell_missing(policy: &NetworkPolicy, facts: &Facts<'_>, compiled: 
     };
     const NOBODY: &str = "nothing is applied to its members";
     for (at, group) in policy.applied_to.iter().enumerate() {
-        tell(Kind::AppliedToGroup, group, format!("applied_to[{at}]"), NOBODY);
+        tell(ObjectKind::AppliedToGroup, group, format!("applied_to[{at}]"), NOBODY);
     }
     for rule in &policy.rules {
         let field = format!("rules[{}]", rule.at);
         for (at, group) in rule.applied_to.iter().enumerate() {
-            tell(Kind::AppliedToGroup, group, format!("{field}.applied_to[{at}]"), NOBODY);
+            tell(ObjectKind::AppliedToGroup, group, format!("{field}.applied_to[{at}]"), NOBODY);
         }
         match &rule.peer {
             Peer::Anybody => {}
             Peer::Some { groups, .. } => {
                 let means = if is_anybody(rule, facts.desired) { "the rule drops whoever it is" } else { "the rule matches none of its members" };
                 for (at, group) in groups.iter().enumerate() {
-                    tell(Kind::AddressGroup, group, format!("{field}.peer.address_groups[{at}]"), means);
+                    tell(ObjectKind::AddressGroup, group, format!("{field}.peer.address_groups[{at}]"), means);
                 }
             }
             Peer::Services(services) => {
                 for (at, service) in services.iter().enumerate() {
-                    tell(Kind::Service, service, format!("{field}.peer.services[{at}]"), "nobody connects to it");
+                    tell(ObjectKind::Service, service, format!("{field}.peer.services[{at}]"), "nobody connects to it");
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::{Action, Direction, NetworkPolicy, Order, Peer, Ports, Rule, held};
 use crate::object::Object;
-use crate::{Facts, Kind, RuleKey};
+use crate::{Facts, ObjectKind, RuleKey};
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -23,7 +23,7 @@ pub struct Message<'a> {
 
 /// What rules say of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct IgmpVerdict {
     /// The rule that decides.
     pub rule: RuleKey,
     /// Whether the message counts.
@@ -47,7 +47,7 @@ impl<'a> Judge<'a> {
     #[must_use]
     pub fn new(facts: Facts<'a>) -> Self {
         let (mut rules, mut holding) = (Vec::new(), Vec::new());
-        for (key, entry) in facts.desired.of(Kind::NetworkPolicy) {
+        for (key, entry) in facts.desired.of(ObjectKind::NetworkPolicy) {
             let Object::NetworkPolicy(policy) = &entry.object else { continue };
             if !facts.node.features.antrea_policy {
                 continue;
@@ -71,26 +71,26 @@ impl<'a> Judge<'a> {
 
     /// The first rule that a message meets; None: no rule says anything, so it counts.
     #[must_use]
-    pub fn verdict(&self, message: &Message<'_>) -> Option<Verdict> {
+    pub fn verdict(&self, message: &Message<'_>) -> Option<IgmpVerdict> {
         if let Some(verdict) = self.held(message) {
             return Some(verdict);
         }
         let met = self.rules.iter().find(|(_, _, policy, rule)| meets(policy, rule, &self.facts, message));
         met.map(|(_, key, _, rule)| {
             let is_allowed = matches!(rule.action, Action::Allow | Action::Pass);
-            Verdict { rule: key.clone(), is_allowed, logging: rule.logging }
+            IgmpVerdict { rule: key.clone(), is_allowed, logging: rule.logging }
         })
     }
 }
 
 impl Judge<'_> {
     /// Everything of the Pod is dropped, IGMP too.
-    fn held(&self, message: &Message<'_>) -> Option<Verdict> {
+    fn held(&self, message: &Message<'_>) -> Option<IgmpVerdict> {
         let direction = if message.is_from_pod { Direction::Egress } else { Direction::Ingress };
         let key = self.holding.iter().find(|(_, policy)| policy.holds(message.pod, direction, self.facts.desired));
         key.map(|(policy, _)| {
             let rule = RuleKey { policy: (*policy).into(), rule: "".into() };
-            Verdict { rule, is_allowed: false, logging: false }
+            IgmpVerdict { rule, is_allowed: false, logging: false }
         })
     }
 }

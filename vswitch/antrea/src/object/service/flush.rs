@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// Where a Service port answers: protocol, address (None: the Node's, for a `NodePort`), port.
-pub(crate) type Place = (Protocol, Option<IpAddr>, u16);
+pub(crate) type ServiceAddress = (Protocol, Option<IpAddr>, u16);
 
 /// Places of a Service, with the names of the ports that have them.
-fn places(service: &Service) -> BTreeMap<Place, &str> {
+fn places(service: &Service) -> BTreeMap<ServiceAddress, &str> {
     service.ports.iter().flat_map(|port| places_of(service, port).map(move |place| (place, port.name.as_str()))).collect()
 }
 
-fn places_of<'a>(service: &'a Service, port: &'a ServicePort) -> impl Iterator<Item = Place> {
+fn places_of<'a>(service: &'a Service, port: &'a ServicePort) -> impl Iterator<Item = ServiceAddress> {
     let addresses = service.addresses().map(|address| (port.protocol, Some(*address), port.port));
     addresses.chain(port.node_port.map(|number| (port.protocol, None, number)))
 }
@@ -24,7 +24,7 @@ pub(super) const fn learns(service: &Service) -> bool {
     service.affinity > 0 || service.dsr
 }
 
-pub(super) fn forget(place: Place, endpoint: Option<(IpAddr, u16)>, learned: bool, flush: &mut BTreeSet<Flush>) {
+pub(super) fn forget(place: ServiceAddress, endpoint: Option<(IpAddr, u16)>, learned: bool, flush: &mut BTreeSet<Flush>) {
     let (protocol, address, port) = place;
     let number = protocol.number();
     if protocol == Protocol::Udp {

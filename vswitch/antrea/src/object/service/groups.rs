@@ -6,7 +6,7 @@
 use super::{Front, Protocol, Service, ServicePort, choice::Chosen, choose, group_key};
 use crate::address::hex;
 use crate::object::endpoints::{Endpoint, Endpoints};
-use crate::{Cidr, Desired, Facts, Family, GroupKey, Ids, Key, Kind, CompiledObject, Problem};
+use crate::{Cidr, Desired, Facts, Family, GroupKey, Ids, Key, ObjectKind, CompiledObject, Problem};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
@@ -165,7 +165,7 @@ fn is_remote(endpoint: &Endpoint, facts: &Facts<'_>) -> bool {
     if endpoint.node.is_empty() || endpoint.is_of(&facts.node.name) {
         return false;
     }
-    let peer = facts.desired.get(&Key::new(Kind::PeerNode, &endpoint.node)).map(|entry| &entry.message);
+    let peer = facts.desired.get(&Key::new(ObjectKind::PeerNode, &endpoint.node)).map(|entry| &entry.message);
     let Some(v1::object::Object::PeerNode(peer)) = peer else { return true };
     let is = |text: &String| {
         let address = text.split('/').next().and_then(|address| address.parse::<IpAddr>().ok());

@@ -3,7 +3,7 @@
 use super::{Front, Service, ServicePort};
 use crate::limits::SOURCE_FLOWS_MAX;
 use crate::problem::{Code, Problems};
-use crate::{Claim, Facts, Family, Key, Kind, Problem};
+use crate::{Claim, Facts, Family, Key, ObjectKind, Problem};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -62,7 +62,7 @@ pub(super) fn judge(service: &Service, name: &str, facts: &Facts<'_>, problems: 
 }
 
 fn key(name: &str) -> Key {
-    Key::new(Kind::Service, name)
+    Key::new(ObjectKind::Service, name)
 }
 
 type List<'a> = (&'static str, &'a [IpAddr], fn(IpAddr) -> Front);
@@ -129,7 +129,7 @@ fn has_address(service: &Service, field: &str, address: &IpAddr, facts: &Facts<'
     let before = problems.count();
     let of_pod = facts.desired.pod_of(address);
     let others = facts.desired.overlapping(&crate::Cidr::host(*address));
-    let of_egress = others.iter().map(|(_, key)| *key).find(|key| key.kind == Kind::Egress);
+    let of_egress = others.iter().map(|(_, key)| *key).find(|key| key.kind == ObjectKind::Egress);
     if let Some(other) = of_pod.or(of_egress) {
         problems.add(Problem::new(Code::Overlap, field, format!("{address} belongs to {other}")).other(other.clone()));
     }
@@ -161,4 +161,4 @@ fn is_taken(name: &str, field: &str, port: &ServicePort, front: Front, facts: &F
 }
 
 /// Places that a Service's flows are for at present, with the names of the ports that have them, and whether clients are remembered there.
-pub(crate) type Places = BTreeMap<super::flush::Place, (String, bool)>;
+pub(crate) type Places = BTreeMap<super::flush::ServiceAddress, (String, bool)>;

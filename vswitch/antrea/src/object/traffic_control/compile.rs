@@ -3,7 +3,7 @@
 use super::{Action, TrafficControl};
 use crate::object::Object;
 use crate::problem::Code;
-use crate::{Facts, Key, Kind, CompiledObject, Problem};
+use crate::{Facts, Key, ObjectKind, CompiledObject, Problem};
 
 pub(super) fn compile(control: &TrafficControl, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     if let Some(back) = &control.back {
@@ -45,9 +45,9 @@ pub(super) fn compile(control: &TrafficControl, name: &str, facts: &Facts<'_>, c
 /// In which directions it counts for a Pod: of several with the same right, the one with the lowest name does.
 fn counts(control: &TrafficControl, name: &str, pod: &str, field: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) -> (bool, bool) {
     let (mut ingress, mut egress) = (control.ingress, control.egress);
-    let of = Key::new(Kind::Pod, pod);
+    let of = Key::new(ObjectKind::Pod, pod);
     let others = facts.desired.referrers(&of);
-    for key in others.filter(|key| key.kind == Kind::TrafficControl && *key.name < *name) {
+    for key in others.filter(|key| key.kind == ObjectKind::TrafficControl && *key.name < *name) {
         let Some(Object::TrafficControl(other)) = facts.desired.get(key).map(|entry| &entry.object) else { continue };
         let (loses_ingress, loses_egress) = control.contends(other);
         if ingress && loses_ingress || egress && loses_egress {

@@ -2,7 +2,7 @@
 
 use super::TrafficControl;
 use crate::testing::{assert_has, document_node, dump, dump_of, peer, pod, degraded, node_state, traffic_control};
-use crate::{Code, Key, Kind, Problems, NodeState, Write};
+use crate::{Code, Key, ObjectKind, Problems, NodeState, Write};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
@@ -49,7 +49,7 @@ fn of_two_with_the_same_right_the_lower_name_counts_by_direction() {
     assert!(lines.iter().any(|line| line.contains("db-755c6") && line.contains("0x27->reg9")), "{lines:?}");
     let degraded: Vec<_> = node_state.degraded().iter().map(|(key, problems)| (&*key.name, problems.all()[0].code)).collect();
     assert_eq!(degraded, [("b", Code::Conflict)]);
-    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::TrafficControl, "a")], ..Write::default() });
+    let plan = node_state.plan(Write { remove: vec![Key::new(ObjectKind::TrafficControl, "a")], ..Write::default() });
     node_state.settle(plan);
     assert_eq!(dump(&node_state), before);
     assert!(node_state.degraded().is_empty());
@@ -61,7 +61,7 @@ fn several_share_a_return_port() {
     let mut node_state = with(vec![traffic_control("web"), other]);
     let back = r#"table=Classifier, priority=200,in_port="antrea-tc-tap1" actions=set_field:0x6/0xf->reg0,goto_table:L3Forwarding"#;
     assert_has(&node_state, back);
-    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::TrafficControl, "other")], ..Write::default() });
+    let plan = node_state.plan(Write { remove: vec![Key::new(ObjectKind::TrafficControl, "other")], ..Write::default() });
     node_state.settle(plan);
     assert_has(&node_state, back);
 }

@@ -1,7 +1,7 @@
 //! What packets of Traceflows tell.
 
 use super::{address, all, asked, end, live, start, to_pod};
-use crate::traceflow::{Seen, Told, Traceflow};
+use crate::traceflow::{Seen, Traceflow, TraceflowReport};
 use crate::{NodeState, Table};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,12 +23,16 @@ fn seen(traceflow: &Traceflow, table: Table, metadata: &[(Field, u128)]) -> (u8,
     (table.number(), key, packet)
 }
 
-fn tell(node_state: &NodeState, traceflow: &Arc<Traceflow>, (table, metadata, packet): (u8, FlowKey, Vec<u8>)) -> Told {
+fn tell(
+    node_state: &NodeState,
+    traceflow: &Arc<Traceflow>,
+    (table, metadata, packet): (u8, FlowKey, Vec<u8>),
+) -> TraceflowReport {
     node_state.tell_traceflow(traceflow, &Seen { table, metadata: &metadata, packet: &packet }).expect("it runs")
 }
 
 /// Components, actions and what else is told, in short.
-fn short(told: &Told) -> Vec<String> {
+fn short(told: &TraceflowReport) -> Vec<String> {
     let one = |told: &v1::TraceflowObservation| {
         let rule = told.rule.as_ref().map(|rule| format!("{} {}", rule.policy, rule.rule)).unwrap_or_default();
         let parts = [

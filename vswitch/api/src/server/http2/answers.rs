@@ -106,10 +106,10 @@ fn refusal(head: Head, payload: &[u8]) -> Option<Refusal> {
 
 /// How often refusals are told, of all connections of a server.
 #[derive(Debug, Default)]
-pub(in super::super) struct Complaints(Mutex<Told>);
+pub(in super::super) struct Complaints(Mutex<LogBudget>);
 
 #[derive(Debug, Default)]
-struct Told {
+struct LogBudget {
     next: Option<Instant>,
     untold: u64,
 }

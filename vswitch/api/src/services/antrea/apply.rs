@@ -5,7 +5,7 @@ use crate::services::api::Asked;
 use crate::services::list::parts;
 use tonic::codegen::BoxStream;
 use tonic::{Extensions, Request, Response, Status};
-use vswitch_antrea::{Key, Kind, Table};
+use vswitch_antrea::{Key, ObjectKind, Table};
 use vswitch_antrea_node::{How, Wanted};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
@@ -26,7 +26,7 @@ impl AntreaServices {
     }
 }
 
-pub(super) fn keys(kind: Kind, names: &[String]) -> Vec<Key> {
+pub(super) fn keys(kind: ObjectKind, names: &[String]) -> Vec<Key> {
     names.iter().map(|name| Key::new(kind, name)).collect()
 }
 
@@ -64,7 +64,7 @@ macro_rules! service {
             ) -> Result<Response<v1::$delete_response>, Status> {
                 let (_, extensions, request) = request.into_parts();
                 let how = how(request.options)?;
-                let gone = keys(Kind::$kind, &request.names);
+                let gone = keys(ObjectKind::$kind, &request.names);
                 let result = self.write($delete_name, &extensions, Vec::new(), gone, how).await?;
                 Ok(Response::new(v1::$delete_response { result: Some(result) }))
             }
@@ -126,7 +126,7 @@ impl v1::proxy_service_server::ProxyService for AntreaServices {
         request: Request<v1::DeleteServicesRequest>,
     ) -> Result<Response<v1::DeleteServicesResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
-        let gone = keys(Kind::Service, &request.names);
+        let gone = keys(ObjectKind::Service, &request.names);
         let result = self.write("DeleteServices", &extensions, Vec::new(), gone, how(request.options)?).await?;
         Ok(Response::new(v1::DeleteServicesResponse { result: Some(result) }))
     }
@@ -156,7 +156,7 @@ impl v1::proxy_service_server::ProxyService for AntreaServices {
         request: Request<v1::DeleteEndpointsRequest>,
     ) -> Result<Response<v1::DeleteEndpointsResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
-        let gone = keys(Kind::Endpoints, &request.names);
+        let gone = keys(ObjectKind::Endpoints, &request.names);
         let result = self.write("DeleteEndpoints", &extensions, Vec::new(), gone, how(request.options)?).await?;
         Ok(Response::new(v1::DeleteEndpointsResponse { result: Some(result) }))
     }

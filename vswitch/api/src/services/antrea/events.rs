@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
-use vswitch_antrea_node::{KINDS, Reader, Told, Watch};
+use vswitch_antrea_node::{Delivery, KINDS, Reader, Watch};
 use vswitch_dataplane::port::FieldError;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::EventKind;
@@ -41,7 +41,7 @@ const fn message(event: Event) -> Message {
 /// Sends events of one kind, and how many were lost whenever there are such.
 async fn forward(kind: EventKind, mut reader: Reader<Event>, messages: mpsc::Sender<Message>) {
     let mut known = 0;
-    while let Some(Told { items, behind, limited }) = reader.next().await {
+    while let Some(Delivery { items, behind, limited }) = reader.next().await {
         let lost = (behind > 0 || limited != known).then(|| v1::EventsLost { kind: kind.into(), behind, limited });
         known = limited;
         for event in lost.map(Event::Lost).into_iter().chain(items.into_iter().map(Arc::unwrap_or_clone)) {

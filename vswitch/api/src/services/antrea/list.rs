@@ -1,20 +1,20 @@
 //! Objects as they are, with their counters.
 
 use std::collections::BTreeSet;
-use vswitch_antrea::{Family, GroupKey, Key, Kind, Table};
+use vswitch_antrea::{Family, GroupKey, Key, ObjectKind, Table};
 use vswitch_antrea_node::Shown;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object as Message;
 
 /// Objects of a kind, those of these names or all; with their messages.
-pub(super) fn of<'a>(shown: &'a Shown<'_>, kind: Kind, names: &[String]) -> Vec<(&'a Key, &'a Message)> {
+pub(super) fn of<'a>(shown: &'a Shown<'_>, kind: ObjectKind, names: &[String]) -> Vec<(&'a Key, &'a Message)> {
     let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let all = shown.desired().of(kind).filter(|(key, _)| wanted.is_empty() || wanted.contains(&*key.name));
     all.map(|(key, entry)| (key, &entry.message)).collect()
 }
 
 /// Names of objects of a kind that name another, directly.
-fn referrers(shown: &Shown<'_>, key: &Key, kind: Kind) -> Vec<String> {
+fn referrers(shown: &Shown<'_>, key: &Key, kind: ObjectKind) -> Vec<String> {
     let of_kind = shown.desired().referrers(key).filter(|other| other.kind == kind);
     of_kind.map(|other| other.name.to_string()).collect()
 }
@@ -22,15 +22,15 @@ fn referrers(shown: &Shown<'_>, key: &Key, kind: Kind) -> Vec<String> {
 /// Names of policies with rules that are applied to a Pod.
 pub(super) fn policies_of(shown: &Shown<'_>, pod: &Key) -> Vec<String> {
     let mut policies = BTreeSet::new();
-    for group in shown.desired().referrers(pod).filter(|group| group.kind == Kind::AppliedToGroup) {
-        policies.extend(referrers(shown, group, Kind::NetworkPolicy));
+    for group in shown.desired().referrers(pod).filter(|group| group.kind == ObjectKind::AppliedToGroup) {
+        policies.extend(referrers(shown, group, ObjectKind::NetworkPolicy));
     }
     policies.into_iter().collect()
 }
 
 pub(super) fn pods(shown: &Shown<'_>, names: &[String]) -> Vec<v1::PodState> {
     let mut states = Vec::new();
-    for (key, message) in of(shown, Kind::Pod, names) {
+    for (key, message) in of(shown, ObjectKind::Pod, names) {
         let Message::Pod(pod) = message else { continue };
         states.push(v1::PodState {
             pod: Some(pod.clone()),
@@ -39,7 +39,7 @@ pub(super) fn pods(shown: &Shown<'_>, names: &[String]) -> Vec<v1::PodState> {
             cookie: shown.cookie(key),
             sent: Some(total(&in_table(shown, key, Table::SpoofGuard))),
             policies: policies_of(shown, key),
-            egress: referrers(shown, key, Kind::Egress).into_iter().next().unwrap_or_default(),
+            egress: referrers(shown, key, ObjectKind::Egress).into_iter().next().unwrap_or_default(),
         });
     }
     states
@@ -62,7 +62,7 @@ pub(super) fn total(counts: &[vswitch_proto::v1::Count]) -> vswitch_proto::v1::C
 
 pub(super) fn peers(shown: &Shown<'_>, names: &[String]) -> Vec<v1::PeerNodeState> {
     let mut states = Vec::new();
-    for (key, message) in of(shown, Kind::PeerNode, names) {
+    for (key, message) in of(shown, ObjectKind::PeerNode, names) {
         let Message::PeerNode(peer) = message else { continue };
         states.push(v1::PeerNodeState {
             peer: Some(peer.clone()),
@@ -76,7 +76,7 @@ pub(super) fn peers(shown: &Shown<'_>, names: &[String]) -> Vec<v1::PeerNodeStat
 
 pub(super) fn egresses(shown: &Shown<'_>, names: &[String]) -> Vec<v1::EgressState> {
     let mut states = Vec::new();
-    for (key, message) in of(shown, Kind::Egress, names) {
+    for (key, message) in of(shown, ObjectKind::Egress, names) {
         let Message::Egress(egress) = message else { continue };
         let mark = egress.address.parse().ok().and_then(|address| shown.ids().mark(&address)).unwrap_or(0);
         states.push(v1::EgressState {
@@ -93,7 +93,7 @@ pub(super) fn egresses(shown: &Shown<'_>, names: &[String]) -> Vec<v1::EgressSta
 
 pub(super) fn traffic_controls(shown: &Shown<'_>, names: &[String]) -> Vec<v1::TrafficControlState> {
     let mut states = Vec::new();
-    for (key, message) in of(shown, Kind::TrafficControl, names) {
+    for (key, message) in of(shown, ObjectKind::TrafficControl, names) {
         let Message::TrafficControl(control) = message else { continue };
         states.push(v1::TrafficControlState {
             traffic_control: Some(control.clone()),
@@ -106,7 +106,7 @@ pub(super) fn traffic_controls(shown: &Shown<'_>, names: &[String]) -> Vec<v1::T
 
 pub(super) fn services(shown: &Shown<'_>, names: &[String]) -> Vec<v1::ServiceState> {
     let mut states = Vec::new();
-    for (key, message) in of(shown, Kind::Service, names) {
+    for (key, message) in of(shown, ObjectKind::Service, names) {
         let Message::Service(service) = message else { continue };
         let port = |port: &v1::ServicePort| service_port(shown, service, port);
         states.push(v1::ServiceState {
@@ -129,7 +129,7 @@ fn service_port(shown: &Shown<'_>, service: &v1::Service, port: &v1::ServicePort
         let ids = shown.node.families.iter().map(|family| shown.ids().group(&key(*family, local)).unwrap_or(0));
         ids.collect::<Vec<u32>>()
     };
-    let set = Key::new(Kind::Endpoints, &format!("{}:{}", service.name, port.name));
+    let set = Key::new(ObjectKind::Endpoints, &format!("{}:{}", service.name, port.name));
     let endpoints = match shown.desired().get(&set).map(|entry| &entry.message) {
         Some(Message::Endpoints(set)) => set.endpoints.as_slice(),
         _ => &[],

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
-use vswitch_antrea::{GroupKey, Key, Kind, Table};
+use vswitch_antrea::{GroupKey, Key, ObjectKind, Table};
 use vswitch_antrea_node::{Shown, Wanted};
 use vswitch_dataplane::port::FieldError;
 use vswitch_proto::antrea::v1;
@@ -66,7 +66,7 @@ impl v1::multicast_service_server::MulticastService for AntreaServices {
         few("addresses", request.addresses.len())?;
         let how = how(request.options)?;
         self.read(|antrea| antrea.require_said_groups()).await?;
-        let gone = keys(Kind::MulticastGroup, &request.addresses);
+        let gone = keys(ObjectKind::MulticastGroup, &request.addresses);
         let result = self.write("DeleteMulticastGroups", &extensions, Vec::new(), gone, how).await?;
         Ok(Response::new(v1::DeleteMulticastGroupsResponse { result: Some(result) }))
     }
@@ -103,7 +103,9 @@ fn few(field: &'static str, count: usize) -> Result<(), Status> {
 /// Groups that are there: said, or joined.
 fn groups(shown: &Shown<'_>, addresses: &[String]) -> Vec<v1::MulticastGroupState> {
     let mut there: BTreeSet<Ipv4Addr> = shown.desired().joined().groups().collect();
-    there.extend(shown.desired().of(Kind::MulticastGroup).filter_map(|(key, _)| key.name.parse::<Ipv4Addr>().ok()));
+    there.extend(
+        shown.desired().of(ObjectKind::MulticastGroup).filter_map(|(key, _)| key.name.parse::<Ipv4Addr>().ok()),
+    );
     if !addresses.is_empty() {
         let wanted: BTreeSet<Ipv4Addr> = addresses.iter().filter_map(|text| text.parse().ok()).collect();
         there.retain(|group| wanted.contains(group));
@@ -112,7 +114,7 @@ fn groups(shown: &Shown<'_>, addresses: &[String]) -> Vec<v1::MulticastGroupStat
 }
 
 fn state(shown: &Shown<'_>, group: Ipv4Addr) -> v1::MulticastGroupState {
-    let key = Key::new(Kind::MulticastGroup, &group.to_string());
+    let key = Key::new(ObjectKind::MulticastGroup, &group.to_string());
     let said = shown.desired().get(&key).and_then(|entry| match &entry.message {
         Object::MulticastGroup(message) => Some(message.clone()),
         _ => None,
@@ -140,5 +142,5 @@ fn statistics(shown: &Shown<'_>, names: &[String]) -> Vec<v1::MulticastPodStatis
         sent: Some(total(&in_table(shown, key, Table::MulticastEgressPodMetric))),
         received: Some(total(&in_table(shown, key, Table::MulticastIngressPodMetric))),
     };
-    of(shown, Kind::Pod, names).into_iter().map(of_pod).collect()
+    of(shown, ObjectKind::Pod, names).into_iter().map(of_pod).collect()
 }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
-use vswitch_antrea::{Key, Kind, Table, is_of_rule};
+use vswitch_antrea::{Key, ObjectKind, Table, is_of_rule};
 use vswitch_antrea_node::{Shown, Wanted};
 use vswitch_dataplane::port::FieldError;
 use vswitch_flow::Field;
@@ -28,10 +28,10 @@ const RULES: Wanted = Wanted { tables: &[], groups: false, meters: false, rules:
 
 fn policies(shown: &Shown<'_>, names: &[String], pod: &str) -> Vec<v1::NetworkPolicyState> {
     let applied: Option<BTreeSet<String>> =
-        (!pod.is_empty()).then(|| list::policies_of(shown, &Key::new(Kind::Pod, pod)).into_iter().collect());
+        (!pod.is_empty()).then(|| list::policies_of(shown, &Key::new(ObjectKind::Pod, pod)).into_iter().collect());
     let counters = statistics::by_number(shown);
     let mut states = Vec::new();
-    for (key, message) in list::of(shown, Kind::NetworkPolicy, names) {
+    for (key, message) in list::of(shown, ObjectKind::NetworkPolicy, names) {
         let Object::NetworkPolicy(policy) = message else { continue };
         if applied.as_ref().is_some_and(|applied| !applied.contains(&policy.name)) {
             continue;
@@ -75,7 +75,7 @@ fn rule_state(
 
 fn groups(shown: &Shown<'_>, names: &[String]) -> Vec<Object> {
     let of = |kind| list::of(shown, kind, names).into_iter().map(|(_, message)| message.clone());
-    of(Kind::AddressGroup).chain(of(Kind::AppliedToGroup)).collect()
+    of(ObjectKind::AddressGroup).chain(of(ObjectKind::AppliedToGroup)).collect()
 }
 
 /// Members that one call adds and removes: what an address group holds.
@@ -154,9 +154,9 @@ impl v1::network_policy_service_server::NetworkPolicyService for AntreaServices 
         request: Request<v1::DeleteNetworkPoliciesRequest>,
     ) -> Result<Response<v1::DeleteNetworkPoliciesResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
-        let mut gone = keys(Kind::NetworkPolicy, &request.policies);
-        gone.extend(keys(Kind::AddressGroup, &request.address_groups));
-        gone.extend(keys(Kind::AppliedToGroup, &request.applied_to_groups));
+        let mut gone = keys(ObjectKind::NetworkPolicy, &request.policies);
+        gone.extend(keys(ObjectKind::AddressGroup, &request.address_groups));
+        gone.extend(keys(ObjectKind::AppliedToGroup, &request.applied_to_groups));
         let how = how(request.options)?;
         let result = self.write("DeleteNetworkPolicies", &extensions, Vec::new(), gone, how).await?;
         Ok(Response::new(v1::DeleteNetworkPoliciesResponse { result: Some(result) }))
@@ -173,7 +173,7 @@ impl v1::network_policy_service_server::NetworkPolicyService for AntreaServices 
         let make = move |antrea: &vswitch_antrea_node::Antrea| {
             antrea.write_made(how, |desired| {
                 let group = |update: &v1::AddressGroupUpdate| {
-                    let key = Key::new(Kind::AddressGroup, &update.name);
+                    let key = Key::new(ObjectKind::AddressGroup, &update.name);
                     updated(desired.get(&key).map(|entry| &entry.message), update).ok_or(key)
                 };
                 request.updates.iter().map(group).collect()

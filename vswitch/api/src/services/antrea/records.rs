@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
-use vswitch_antrea_node::{Antrea, AntreaError, Only, Reader, Told};
+use vswitch_antrea_node::{Antrea, AntreaError, Delivery, Only, Reader};
 use vswitch_dataplane::port::FieldError;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::{FlowRecord, FlowRecordKind};
@@ -111,7 +111,7 @@ impl Stream {
         loop {
             let here = tokio::select! {
                 told = reader.next() => {
-                    let Some(Told { items, behind, .. }) = told else { return };
+                    let Some(Delivery { items, behind, .. }) = told else { return };
                     self.lost += behind;
                     let items = items.into_iter().filter(|record| wanted.wants(record));
                     let records: Vec<FlowRecord> = items.map(Arc::unwrap_or_clone).collect();

@@ -9,7 +9,7 @@ use prost::Message;
 use std::time::Duration;
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status, Streaming};
-use vswitch_antrea::{Key, Kind};
+use vswitch_antrea::{Key, ObjectKind};
 use vswitch_antrea_node::{OwnedFlow, Sync};
 use vswitch_dataplane::port::FieldError;
 use vswitch_flow::text::Style;
@@ -31,8 +31,8 @@ pub(super) fn objects(objects: Vec<v1::Object>) -> Result<Vec<v1::object::Object
 
 /// An object's identity in a request.
 pub(super) fn key(field: &'static str, told: &v1::ObjectRef) -> Result<Key, Status> {
-    let kind = v1::Kind::try_from(told.kind).ok().and_then(Kind::read);
-    let kind = kind.or_else(|| (told.kind() == v1::Kind::Node).then_some(Kind::Node));
+    let kind = v1::Kind::try_from(told.kind).ok().and_then(ObjectKind::read);
+    let kind = kind.or_else(|| (told.kind() == v1::Kind::Node).then_some(ObjectKind::Node));
     let kind = kind.ok_or_else(|| wrong(field, format!("{} is no kind of object", told.kind), "see antrea.v1.Kind"))?;
     Ok(Key::new(kind, &told.name))
 }

@@ -218,7 +218,7 @@ struct Reference {
 
 impl Reference {
     /// `id`: of the connection that there is behind the packet.
-    fn check(&mut self, flags: u8, direction: Direction, verdict: &Verdict, id: u64) -> Result<(), TestCaseError> {
+    fn check(&mut self, flags: u8, direction: Direction, verdict: &TrackVerdict, id: u64) -> Result<(), TestCaseError> {
         let opening = flags & (SYN | ACK) == SYN;
         let state = verdict.state & !state::TRK;
         if self.id != id {

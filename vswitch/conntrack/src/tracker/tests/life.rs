@@ -321,7 +321,7 @@ proptest! {
                 let counts = Counts { memory: 0, ..tracker.counts() };
                 // Which place it has is its own.
                 let fresh = verdict.fresh.is_some();
-                (crate::Verdict { fresh: None, ..verdict }, fresh, events, counts, tracker.limits().1)
+                (crate::TrackVerdict { fresh: None, ..verdict }, fresh, events, counts, tracker.limits().1)
             });
             prop_assert_eq!(&said[0], &said[1], "{:?} in zone {}, reply {}, force {}", ends, zone, reply, force);
         }

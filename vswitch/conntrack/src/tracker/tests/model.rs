@@ -99,7 +99,13 @@ impl Model {
     }
 
     /// Checks a verdict, and learns from it what was chosen.
-    fn packet(&mut self, seen: &Seen, request: &Request, verdict: &Verdict, now: u64) -> Result<(), TestCaseError> {
+    fn packet(
+        &mut self,
+        seen: &Seen,
+        request: &Request,
+        verdict: &TrackVerdict,
+        now: u64,
+    ) -> Result<(), TestCaseError> {
         let icmp = seen.tuple.is_icmp();
         let mut found = self.find(&seen.tuple);
         if let Some((i, Direction::Reply)) = found
@@ -136,14 +142,14 @@ impl Model {
         Ok(())
     }
 
-    fn opens(&mut self, seen: &Seen, request: &Request, verdict: &Verdict, now: u64) -> Result<(), TestCaseError> {
+    fn opens(&mut self, seen: &Seen, request: &Request, verdict: &TrackVerdict, now: u64) -> Result<(), TestCaseError> {
         let tuple = seen.tuple;
         if tuple.is_icmp() && matches!(tuple.dst.port >> 8, 0 | 129) {
-            prop_assert_eq!(*verdict, Verdict::INVALID);
+            prop_assert_eq!(*verdict, TrackVerdict::INVALID);
             return Ok(());
         }
         if !request.commit {
-            let new = Verdict { state: state::NEW | state::TRK, original: Some(tuple), ..Verdict::default() };
+            let new = TrackVerdict { state: state::NEW | state::TRK, original: Some(tuple), ..TrackVerdict::default() };
             prop_assert_eq!(*verdict, new);
             return Ok(());
         }
@@ -193,7 +199,7 @@ impl Model {
     }
 }
 
-fn rewritten(seen: &Seen, verdict: &Verdict) -> Tuple {
+fn rewritten(seen: &Seen, verdict: &TrackVerdict) -> Tuple {
     let (src, dst) = (verdict.rewrite.src.unwrap_or(seen.tuple.src), verdict.rewrite.dst.unwrap_or(seen.tuple.dst));
     Tuple { src, dst, ..seen.tuple }
 }

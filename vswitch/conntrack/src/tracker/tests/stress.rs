@@ -1,7 +1,7 @@
 //! Many workers at once, and many connections.
 
 use super::talk::{Talk, request, seen};
-use crate::{Config, End, Family, Filter, L4, Request, Seen, Tracker, Tuple, Verdict, state};
+use crate::{Config, End, Family, Filter, L4, Request, Seen, TrackVerdict, Tracker, Tuple, state};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Barrier;
@@ -41,7 +41,7 @@ fn tracker_swept(tracker: &Tracker, now: u64) {
 }
 
 /// The packet as it goes on.
-fn rewritten(seen: &Seen, verdict: &Verdict) -> Tuple {
+fn rewritten(seen: &Seen, verdict: &TrackVerdict) -> Tuple {
     let rewrite = &verdict.rewrite;
     Tuple { src: rewrite.src.unwrap_or(seen.tuple.src), dst: rewrite.dst.unwrap_or(seen.tuple.dst), ..seen.tuple }
 }

@@ -34,7 +34,7 @@ impl Talk {
             None => (Some(seen(packet)), None),
         };
         let (first, first_error) = (seen, error);
-        let mut verdict = Verdict::default();
+        let mut verdict = TrackVerdict::default();
         let mut before = (0, false);
         for part in text.split(" ; ") {
             let mut request = request(part);
@@ -254,7 +254,7 @@ fn states(bits: u32) -> String {
     set.join("|")
 }
 
-fn shown(verdict: &Verdict, seen: &Tuple, is_error: bool) -> String {
+fn shown(verdict: &TrackVerdict, seen: &Tuple, is_error: bool) -> String {
     if let Some(why) = verdict.refusal {
         return format!("refused {why:?}");
     }

@@ -1,7 +1,7 @@
 //! First packets whose connection is opened at once: as if it had been asked for, and then committed.
 
 use super::talk::{Talk, request, seen};
-use crate::{Connection, Request, Verdict, state};
+use crate::{Connection, Request, TrackVerdict, state};
 use proptest::prelude::*;
 
 /// What the packet is and the `ct()` that commits, and what happens otherwise.
@@ -38,7 +38,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Asked for, and committed if it is new and was not announced; the last verdict.
-fn asked(talk: &Talk, packet: &str, commit: &Request) -> Verdict {
+fn asked(talk: &Talk, packet: &str, commit: &Request) -> TrackVerdict {
     let seen = seen(packet);
     let question = Request { zone: commit.zone, ..Request::default() };
     let first = talk.tracker.track(&seen, &question, 0, talk.now);
@@ -71,7 +71,7 @@ fn what_is_opened_unsought_is_what_asking_would_have_opened() {
                             prop_assert_eq!((verdict.mark, verdict.label), (commit.mark.0, commit.label.0), "{} of {:#?}", i, steps);
                             opened.set(opened.get() + 1);
                         }
-                        false => prop_assert_eq!(Verdict { fresh: None, ..asked(&short, packet, &commit) }, Verdict { fresh: None, ..verdict }, "{} of {:#?}", i, steps),
+                        false => prop_assert_eq!(TrackVerdict { fresh: None, ..asked(&short, packet, &commit) }, TrackVerdict { fresh: None, ..verdict }, "{} of {:#?}", i, steps),
                     }
                 }
                 Step::Say { packet, request } => {

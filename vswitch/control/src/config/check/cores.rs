@@ -1,17 +1,17 @@
 //! Cores that exist, are online, and are ours.
 
 use super::super::environment::show_cores;
-use super::{Check, Place};
+use super::{Check, ConfigKey};
 
 impl Check<'_> {
     pub(super) fn cores(&mut self) {
         let dpdk = &self.config.dpdk;
-        if !self.places.is_refused(&Place::Dpdk("worker_cores")) {
+        if !self.places.is_refused(&ConfigKey::Dpdk("worker_cores")) {
             for (i, core) in dpdk.worker_cores.iter().enumerate() {
-                self.core(*core, &Place::WorkerCore(i));
+                self.core(*core, &ConfigKey::WorkerCore(i));
             }
         }
-        let main = Place::Dpdk("main_core");
+        let main = ConfigKey::Dpdk("main_core");
         if self.places.is_refused(&main) {
             return;
         }
@@ -24,7 +24,7 @@ impl Check<'_> {
         }
     }
 
-    fn core(&mut self, core: u32, place: &Place) {
+    fn core(&mut self, core: u32, place: &ConfigKey) {
         let environment = self.environment;
         if environment.cores.contains(&core) {
             return;

@@ -1,6 +1,6 @@
 //! Interfaces, devices, files and directories that ports name.
 
-use super::{Check, Place};
+use super::{Check, ConfigKey};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use vswitch_dataplane::port::{PortKind, VhostConfig, VhostMode};
@@ -15,7 +15,7 @@ impl Check<'_> {
         for (b, p, port) in
             ports.flat_map(|(b, (_, ports))| ports.iter().enumerate().map(move |(p, port)| (b, p, port)))
         {
-            let place = |key| Place::Port(b, p, key);
+            let place = |key| ConfigKey::Port(b, p, key);
             if !self.environment.has_dpdk && needs_dpdk(&port.kind) {
                 let problem = format!("this build of vswitchd has no DPDK, which type {} needs", port.kind.name());
                 self.found.push(self.error(&place("type"), problem, "install a build with DPDK"));
@@ -39,7 +39,7 @@ impl Check<'_> {
     }
 
     /// The switch makes this interface: nobody else may have.
-    fn absent(&mut self, place: &Place, name: &str, interfaces: Option<&[String]>) {
+    fn absent(&mut self, place: &ConfigKey, name: &str, interfaces: Option<&[String]>) {
         if interfaces.is_some_and(|all| all.iter().any(|other| other == name)) && !self.places.is_refused(place) {
             let problem = format!("an interface named {name} exists already, the switch makes its own");
             let hint = format!("use another name, or: ip link delete {name}");
@@ -47,7 +47,7 @@ impl Check<'_> {
         }
     }
 
-    fn present(&mut self, place: &Place, name: &str, interfaces: Option<&[String]>) {
+    fn present(&mut self, place: &ConfigKey, name: &str, interfaces: Option<&[String]>) {
         let Some(all) = interfaces.filter(|_| !self.places.is_refused(place)) else { return };
         if !all.iter().any(|other| other == name) {
             let suggestion = did_you_mean(name, all.iter().map(String::as_str));
@@ -56,7 +56,7 @@ impl Check<'_> {
         }
     }
 
-    fn dpdk_device(&mut self, place: &Place, devargs: &str, interfaces: Option<&[String]>) {
+    fn dpdk_device(&mut self, place: &ConfigKey, devargs: &str, interfaces: Option<&[String]>) {
         if self.places.is_refused(place) {
             return;
         }
@@ -78,7 +78,7 @@ impl Check<'_> {
         }
     }
 
-    fn vhost(&mut self, place: &Place, vhost: &VhostConfig) {
+    fn vhost(&mut self, place: &ConfigKey, vhost: &VhostConfig) {
         if self.places.is_refused(place) {
             return;
         }
@@ -100,7 +100,7 @@ impl Check<'_> {
         }
     }
 
-    fn readable(&mut self, place: &Place, file: Option<&Path>) {
+    fn readable(&mut self, place: &ConfigKey, file: Option<&Path>) {
         let Some(file) = file.filter(|_| !self.places.is_refused(place)) else { return };
         let problem = match std::fs::metadata(file) {
             Ok(metadata) if !metadata.is_file() => format!("{file:?} is not a regular file"),
@@ -113,7 +113,7 @@ impl Check<'_> {
         self.found.push(self.error(place, problem, "name a capture file that vswitchd may read"));
     }
 
-    fn creatable(&mut self, place: &Place, file: Option<&Path>) {
+    fn creatable(&mut self, place: &ConfigKey, file: Option<&Path>) {
         let Some(file) = file.filter(|_| !self.places.is_refused(place)) else { return };
         let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !directory.is_dir() {

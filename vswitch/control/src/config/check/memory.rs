@@ -1,11 +1,11 @@
 //! Enough hugepages, or enough memory.
 
-use super::{Check, Place};
+use super::{Check, ConfigKey};
 
 impl Check<'_> {
     pub(super) fn memory(&mut self) {
-        let place = Place::Dpdk("memory_mb");
-        let refused = self.places.is_refused(&place) || self.places.is_refused(&Place::Dpdk("hugepages"));
+        let place = ConfigKey::Dpdk("memory_mb");
+        let refused = self.places.is_refused(&place) || self.places.is_refused(&ConfigKey::Dpdk("hugepages"));
         if refused || !self.environment.has_dpdk {
             return;
         }
@@ -18,7 +18,7 @@ impl Check<'_> {
         }
     }
 
-    fn hugepages(&mut self, wanted_mb: u64, place: &Place) {
+    fn hugepages(&mut self, wanted_mb: u64, place: &ConfigKey) {
         let sizes = self.environment.hugepages();
         // EAL takes whole pages, of any size.
         let usable_kb: u64 = sizes.iter().map(|size| size.kb.saturating_mul(size.usable)).sum();

@@ -1,7 +1,7 @@
 //! The control socket: nobody else's, and in a directory that exists.
 
 use super::super::value::SOCKET_DEFAULT;
-use super::{Check, Place};
+use super::{Check, ConfigKey};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -13,7 +13,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Check<'_> {
     pub(super) fn socket(&mut self) {
-        let place = Place::Control("socket");
+        let place = ConfigKey::Control("socket");
         if self.places.is_refused(&place) {
             return;
         }

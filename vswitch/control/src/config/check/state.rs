@@ -1,13 +1,13 @@
 //! Where the switch keeps something over a restart: directories that exist.
 
-use super::{Check, Place};
+use super::{Check, ConfigKey};
 use std::path::Path;
 
 impl Check<'_> {
     pub(super) fn state(&mut self) {
         let (file, dir) = (&self.config.conntrack.state_file, &self.config.antrea.state_dir);
         if let Some(file) = file {
-            let place = Place::Conntrack("state_file");
+            let place = ConfigKey::Conntrack("state_file");
             self.directory(&place, file.parent().unwrap_or(Path::new("/")));
             if file.is_dir() {
                 let problem = format!("{file:?} is a directory");
@@ -15,11 +15,11 @@ impl Check<'_> {
             }
         }
         if let Some(dir) = dir {
-            self.directory(&Place::Antrea("state_dir"), dir);
+            self.directory(&ConfigKey::Antrea("state_dir"), dir);
         }
     }
 
-    fn directory(&mut self, place: &Place, directory: &Path) {
+    fn directory(&mut self, place: &ConfigKey, directory: &Path) {
         if !directory.is_dir() {
             let problem = format!("there is no directory {directory:?}");
             let hint = format!("mkdir -p -m 0700 {}", directory.display());

@@ -7,7 +7,7 @@ use crate::switch::pipeline::WriteError;
 use vswitch_dataplane::port::{End, TunnelConfig};
 use vswitch_flow::spec::FlowFilter;
 use vswitch_flow::text::{NoNames, parse_bundle_line, parse_match};
-use vswitch_overlay::Kind;
+use vswitch_overlay::TunnelKind;
 use vswitch_overlay::options::parse;
 
 /// Bridge br0 with a VTEP of 192.168.1.1/24, and a port without addresses.
@@ -88,10 +88,13 @@ fn ports_that_clash_are_refused_in_the_words_of_the_file() {
         let config = TunnelConfig { dst_port, ..TunnelConfig::new(kind, End::Flow) };
         switch.add_port("br0", PortConfig::new(name, PortKind::Tunnel(config)))
     };
-    tunnel("g0", Kind::Geneve, 6081).expect("the first one");
-    assert_eq!(field(tunnel("g1", Kind::Geneve, 6081)), ("options", "port g0 is for the same packets".to_owned()));
+    tunnel("g0", TunnelKind::Geneve, 6081).expect("the first one");
+    assert_eq!(
+        field(tunnel("g1", TunnelKind::Geneve, 6081)),
+        ("options", "port g0 is for the same packets".to_owned())
+    );
     let problem = "port g0 has UDP port 6081 for another kind of tunnel".to_owned();
-    assert_eq!(field(tunnel("v0", Kind::Vxlan, 6081)), ("options", problem));
+    assert_eq!(field(tunnel("v0", TunnelKind::Vxlan, 6081)), ("options", problem));
     let change = PortChange { addresses: Some(vec![cidr("192.168.1.1/32")]), ..PortChange::default() };
     let problem = "192.168.1.1 is an address of port vtep".to_owned();
     assert_eq!(field(switch.modify_port("br0", "bare", &change)), ("addresses", problem));

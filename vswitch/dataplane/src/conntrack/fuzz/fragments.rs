@@ -1,7 +1,7 @@
 //! Fragments in any order, of any lengths, by several ports, zones and tunnels.
 
 use super::{conntrack, established, packet, pool};
-use crate::conntrack::{Outcome, Place};
+use crate::conntrack::{CtPlace, Outcome};
 use crate::limits::FRAGMENT_TIMEOUT_MS;
 use crate::port::PortId;
 use crate::time::Millis;
@@ -23,9 +23,9 @@ const fn payload_at(family: Family) -> usize {
 
 /// One fragment as eight bytes say it. Its payload tells whose it is.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct FuzzFragment {
     family: Family,
-    place: Place,
+    place: CtPlace,
     zone: u16,
     id: u8,
     /// In units of 8 bytes.
@@ -34,12 +34,12 @@ struct Step {
     more: bool,
 }
 
-impl Step {
+impl FuzzFragment {
     fn of(bytes: [u8; STEP_LEN], now: u64) -> Self {
         let [kind, id, high, low, len_high, len_low, ..] = bytes;
         Self {
             family: if kind & 1 == 0 { Family::V4 } else { Family::V6 },
-            place: Place {
+            place: CtPlace {
                 worker: 0,
                 now: Millis(now),
                 port: PortId(u16::from(kind >> 1 & 1)),
@@ -101,7 +101,7 @@ pub fn fragments(input: &[u8]) -> usize {
     let (mut now, mut sent, mut left, mut complete) = (0, 0, 0, 0);
     for bytes in input.as_chunks::<STEP_LEN>().0.iter().take(STEPS_MAX) {
         now += u64::from(bytes[6] & 15) * 100;
-        let step = Step::of(*bytes, now);
+        let step = FuzzFragment::of(*bytes, now);
         let Some(mbuf) = pool().mbuf_from(&step.frame()) else { return complete };
         sent += 1;
         let to = Rewrite { src: Some(End { addr: 0x0a09_0909, port: 7 }), ..Rewrite::default() };
@@ -131,7 +131,7 @@ pub fn fragments(input: &[u8]) -> usize {
 }
 
 /// All of one datagram, in order, without gaps, translated.
-fn check(packets: &[Vec<u8>], last: Step) {
+fn check(packets: &[Vec<u8>], last: FuzzFragment) {
     let (mut at, start) = (0, payload_at(last.family));
     for (i, bytes) in packets.iter().enumerate() {
         assert!(bytes[start..].iter().all(|byte| *byte == last.tag()), "fragments of others among those of {last:?}");

@@ -6,13 +6,13 @@ pub(super) mod oracle;
 pub use fragments::fragments;
 
 use super::read::Message;
-use super::{Conntrack, Outcome, Place, fragment};
+use super::{Conntrack, CtPlace, Outcome, fragment};
 use crate::action::Packet;
 use crate::port::PortId;
 use crate::time::Millis;
 use oracle::Parts;
 use std::sync::OnceLock;
-use vswitch_conntrack::{Config, End, Family, Rewrite, Verdict, state};
+use vswitch_conntrack::{Config, End, Family, Rewrite, TrackVerdict, state};
 use vswitch_dpdk::{Csum, Mbuf, Mempool};
 use vswitch_flow::FlowKey;
 use vswitch_flow::extract::extract;
@@ -35,8 +35,8 @@ pub(super) fn conntrack() -> Conntrack {
     Conntrack::new(Config { connections_max: 16 })
 }
 
-pub(super) fn place() -> Place {
-    Place { worker: 0, now: Millis(0), port: PortId(1), tunnel: 0, before: 0, cached: false, unknown: false }
+pub(super) fn place() -> CtPlace {
+    CtPlace { worker: 0, now: Millis(0), port: PortId(1), tunnel: 0, before: 0, cached: false, unknown: false }
 }
 
 /// Addresses and ports to write, of which `flags` says whether.
@@ -50,8 +50,8 @@ fn ends(control: &[u8; CONTROL_LEN], family: Family) -> [Option<End>; 2] {
     [end(4, 8, 2), end(8, 24, 4)]
 }
 
-fn established(rewrite: Rewrite) -> Verdict {
-    Verdict { state: state::EST | state::TRK, rewrite, ..Verdict::default() }
+fn established(rewrite: Rewrite) -> TrackVerdict {
+    TrackVerdict { state: state::EST | state::TRK, rewrite, ..TrackVerdict::default() }
 }
 
 /// A frame of any bytes is tracked and translated. The control bytes: which checksums are made right before, what is known of them, into how many
@@ -71,7 +71,7 @@ pub fn nat(input: &[u8]) -> bool {
     let trusted = control[0] & 2 != 0;
     mbuf.set_csum(if trusted { Csum::Good } else { Csum::Unknown });
     let packet = packet(mbuf);
-    if !matches!(fragment::kind_of(&packet, 0, place()), fragment::Kind::Whole) {
+    if !matches!(fragment::kind_of(&packet, 0, place()), fragment::FragmentKind::Whole) {
         return false;
     }
     let (mut message, mut rewrite) = (None, Rewrite::default());

@@ -48,14 +48,14 @@ impl Talk {
         talk
     }
 
-    fn track(&self, packet: Packet, request: &Request) -> (Verdict, Packet) {
+    fn track(&self, packet: Packet, request: &Request) -> (TrackVerdict, Packet) {
         match self.conntrack.track(packet, request, place()).0 {
             Outcome::Tracked(packet, verdict) => (verdict, packet),
             other => panic!("{other:?}"),
         }
     }
 
-    fn meet(&self, packet: Packet) -> (Verdict, Packet) {
+    fn meet(&self, packet: Packet) -> (TrackVerdict, Packet) {
         let nat = self.nat.map(|_| Nat::default());
         self.track(packet, &Request { zone: 7, commit: true, nat, ..Request::default() })
     }
@@ -226,7 +226,7 @@ fn a_control_connection_is_followed_in_the_zone_of_its_helper() {
     let mut told = packet(pool().mbuf_from(&frame(&(CLIENT, SERVER, 3000, 21, DATA, 1001, 5001, port))).unwrap());
     let mut seen = Seen::default();
     assert!(plainly_seen(&mut told, 3, &mut seen).is_some(), "a plain packet, as zone 3 sees it");
-    let mut verdict = Verdict::default();
+    let mut verdict = TrackVerdict::default();
     talk.conntrack
         .track_seen(&seen, &mut told, &request, (place().worker, place().now), &mut verdict)
         .expect("it goes on");

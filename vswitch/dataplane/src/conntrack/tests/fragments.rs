@@ -67,9 +67,9 @@ pub(super) enum Fate {
 
 pub(super) struct Bench {
     pub(super) conntrack: Conntrack,
-    pub(super) place: Place,
+    pub(super) place: CtPlace,
     pub(super) zone: u16,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: TrackVerdict,
 }
 
 impl Bench {

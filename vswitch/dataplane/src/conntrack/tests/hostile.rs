@@ -124,7 +124,7 @@ fn a_million_incomplete_datagrams_cost_their_own_port() {
     let junk = cut_at(&v4_between(0x0101_0101, SERVER, 17, &udp(&[7; 64])), &[16]).remove(0);
     for i in 0..FLOOD {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        bench.place = Place { port: PortId(1), now: Millis(u64::from(i / 1000)), ..place() };
+        bench.place = CtPlace { port: PortId(1), now: Millis(u64::from(i / 1000)), ..place() };
         // Ids are 16 bits: sources vary too. The source is in the checksum, which is to stay right.
         let [a, b, c, d] = random.to_be_bytes();
         let mut frame = junk.clone();
@@ -214,7 +214,7 @@ fn fragments_with_the_same_id_on_many_workers_are_never_joined() {
             scope.spawn(move || {
                 let payload = vec![worker.to_be_bytes()[1]; 4000];
                 let pieces = cut_at(&v4(17, &udp(&payload)), &[800, 1600, 2400, 3200]);
-                let place = Place { worker: worker.into(), port: PortId(worker), ..place() };
+                let place = CtPlace { worker: worker.into(), port: PortId(worker), ..place() };
                 for round in 0..500 {
                     for (i, piece) in pieces.iter().enumerate() {
                         let packet = packet(pool().mbuf_from(piece).expect("mbuf"));

@@ -10,8 +10,8 @@ mod related;
 use super::fuzz::oracle::Parts;
 use super::fuzz::{conntrack, packet, place, pool};
 use super::read::Message;
-use super::{Conntrack, Outcome, Place, plainly_seen};
-use vswitch_conntrack::{End, Family, L4, Rewrite, Seen, Tuple, Verdict, state};
+use super::{Conntrack, CtPlace, Outcome, plainly_seen};
+use vswitch_conntrack::{End, Family, L4, Rewrite, Seen, TrackVerdict, Tuple, state};
 use vswitch_dpdk::{Csum, Mbuf};
 
 const CLIENT: u128 = 0x0a00_0001;
@@ -88,8 +88,8 @@ fn tuple(family: Family, protocol: u8, src: u16, dst: u16) -> Tuple {
     Tuple { src, dst, family, protocol, zone: 7 }
 }
 
-fn accepted(rewrite: Rewrite) -> Verdict {
-    Verdict { state: state::NEW | state::TRK, rewrite, ..Verdict::default() }
+fn accepted(rewrite: Rewrite) -> TrackVerdict {
+    TrackVerdict { state: state::NEW | state::TRK, rewrite, ..TrackVerdict::default() }
 }
 
 /// What is read of a frame of which `csum` is known, in zone 7; and the mbuf afterwards.
@@ -102,7 +102,7 @@ fn read_as(frame: &[u8], csum: Csum) -> (Option<Message>, Mbuf) {
         accepted(Rewrite::default())
     }) {
         Outcome::Tracked(packet, verdict) => {
-            assert_eq!(verdict == Verdict::INVALID, message.is_none(), "{verdict:?} of {message:?}");
+            assert_eq!(verdict == TrackVerdict::INVALID, message.is_none(), "{verdict:?} of {message:?}");
             plainly(frame, csum, message.as_ref(), packet.mbuf.csum());
             (message, packet.mbuf)
         }
@@ -140,7 +140,7 @@ fn rewritten(frame: &[u8], csum: Csum, rewrite: Rewrite) -> Vec<u8> {
     mbuf.set_csum(csum);
     match conntrack().pass(packet(mbuf), 7, place(), |_| accepted(rewrite)) {
         Outcome::Tracked(packet, verdict) => {
-            assert_ne!(verdict, Verdict::INVALID, "not read");
+            assert_ne!(verdict, TrackVerdict::INVALID, "not read");
             packet.mbuf.to_vec()
         }
         other => panic!("{other:?}"),

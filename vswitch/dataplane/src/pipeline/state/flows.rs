@@ -7,7 +7,7 @@ use crate::pipeline::{Rule, TABLES};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use vswitch_flow::SparseMatch;
-use vswitch_flow::action::{Action, CheckContext, Place, check};
+use vswitch_flow::action::{Action, CheckContext, ListPlace, check};
 use vswitch_flow::spec::{FlowFilter, FlowSpec};
 
 impl Draft<'_> {
@@ -144,7 +144,7 @@ fn checked(filter: &FlowFilter) -> Result<std::borrow::Cow<'_, FlowFilter>, Refu
 }
 
 fn check_actions(actions: &[Action], matching: &SparseMatch, table: u8) -> Result<(), Refused> {
-    let context = CheckContext { matching: Some(matching), place: Place::Flow { table } };
+    let context = CheckContext { matching: Some(matching), place: ListPlace::Flow { table } };
     check(actions, &context).map_err(|error| Refused::new(error.code, "actions", error.reason))
 }
 

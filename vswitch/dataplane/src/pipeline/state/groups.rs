@@ -6,7 +6,7 @@ use super::refs::Ref;
 use crate::group::Group;
 use crate::limits;
 use std::sync::Arc;
-use vswitch_flow::action::{CheckContext, Place, check};
+use vswitch_flow::action::{CheckContext, ListPlace, check};
 use vswitch_flow::spec::{BucketSpec, GroupKind, GroupSpec, number_of_buckets};
 
 impl Draft<'_> {
@@ -161,7 +161,7 @@ pub(super) fn check_bucket(kind: GroupKind, bucket: &BucketSpec) -> Result<(), R
 }
 
 fn check_actions(bucket: &BucketSpec) -> Result<(), Refused> {
-    let context = CheckContext { matching: None, place: Place::Bucket };
+    let context = CheckContext { matching: None, place: ListPlace::Bucket };
     check(&bucket.actions, &context)
         .map_err(|error| Refused::new(error.code, "actions", format!("bucket {}: {}", bucket.id, error.reason)))
 }

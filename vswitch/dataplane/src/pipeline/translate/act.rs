@@ -1,6 +1,6 @@
 //! One action.
 
-use super::run::{Ended, Frame, Step, Translator};
+use super::run::{Ended, Frame, ListControl, Translator};
 use super::set::{in_order, is_controller};
 use super::table::Disguise;
 use super::{Effect, LineKind};
@@ -15,7 +15,7 @@ use vswitch_flow::{Action, Field, Subfield};
 
 impl Translator<'_, '_> {
     /// Executes an action of a list.
-    pub(super) fn act(&mut self, action: &Action, frame: &Frame<'_>) -> Step {
+    pub(super) fn act(&mut self, action: &Action, frame: &Frame<'_>) -> ListControl {
         if self.is_observed() {
             self.tell_action(action);
         }
@@ -24,11 +24,11 @@ impl Translator<'_, '_> {
             Action::Output { port, max_len: None } => return self.output(*port, frame),
             Action::Output { port, max_len: Some(max_len) } => self.output_truncated(*port, *max_len),
             Action::OutputField { from, .. } => return self.output_field(*from, frame),
-            Action::Controller(controller) if controller.pause => return Step::Pause(controller.clone()),
+            Action::Controller(controller) if controller.pause => return ListControl::Pause(controller.clone()),
             Action::Controller(controller) => self.controller(frame, controller),
             Action::Group(id) => {
                 if !self.group(*id, frame) {
-                    return Step::Return;
+                    return ListControl::Return;
                 }
             }
             Action::Meter(id) => {
@@ -45,7 +45,7 @@ impl Translator<'_, '_> {
             Action::GotoTable(table) => return self.call(frame, *table, Disguise::default()),
             Action::Clone(actions) => return self.clone_action(actions, frame),
             Action::Reject(reject) => self.reject(reject, frame),
-            Action::Exit => return Step::Exit,
+            Action::Exit => return ListControl::Exit,
             Action::CheckPktLarger { len, to } => return self.check_len(*len, *to, frame),
             Action::DecTtl(controllers) => return self.dec_ttl(controllers, frame),
             Action::Learn(learn) => {
@@ -59,7 +59,7 @@ impl Translator<'_, '_> {
             Action::Ct(ct) => self.ct(ct, frame),
             action => self.modify(action),
         }
-        Step::Next
+        ListControl::Next
     }
 
     /// `move`: nothing happens where the packet lacks one of the fields.
@@ -145,10 +145,10 @@ impl Translator<'_, '_> {
         }
     }
 
-    fn call(&mut self, frame: &Frame<'_>, table: u8, disguise: Disguise) -> Step {
+    fn call(&mut self, frame: &Frame<'_>, table: u8, disguise: Disguise) -> ListControl {
         match self.enter(frame.table, table, disguise) {
-            Some(frame) => Step::Call(frame),
-            None => Step::Next,
+            Some(frame) => ListControl::Call(frame),
+            None => ListControl::Next,
         }
     }
 
@@ -159,9 +159,9 @@ impl Translator<'_, '_> {
         world.bridges[self.bridge].program.meters.get(&id).cloned()
     }
 
-    fn clone_action(&mut self, actions: &[Action], frame: &Frame<'_>) -> Step {
+    fn clone_action(&mut self, actions: &[Action], frame: &Frame<'_>) -> ListControl {
         if !self.may_nest() {
-            return Step::Exit;
+            return ListControl::Exit;
         }
         // What was written before is written once, not in the copy and again behind it.
         if !frame.rest().is_empty() {
@@ -172,7 +172,7 @@ impl Translator<'_, '_> {
         let ended = self.on_copy(|this| this.run_with_set(frame.within(actions)));
         self.work.clones -= 1;
         (self.stack, self.set) = (stack, set);
-        if ended == Ended::Exit { Step::Exit } else { Step::Next }
+        if ended == Ended::Exit { ListControl::Exit } else { ListControl::Next }
     }
 
     /// A list and then, if it comes to its end, the action set.
@@ -203,9 +203,9 @@ impl Translator<'_, '_> {
     }
 
     /// Both ways, each with the rest of this list; what called it goes on with the packet as it is here.
-    fn check_len(&mut self, len: u16, to: Subfield, frame: &Frame<'_>) -> Step {
+    fn check_len(&mut self, len: u16, to: Subfield, frame: &Frame<'_>) -> ListControl {
         if !self.may_nest() {
-            return Step::Exit;
+            return ListControl::Exit;
         }
         self.commit();
         let (stack, set) = (self.stack.clone(), self.set.clone());
@@ -220,7 +220,7 @@ impl Translator<'_, '_> {
             let check = Op::CheckLen(Box::new(CheckLen { len, larger, smaller }));
             self.push(Op::Clone([check].into()));
         }
-        if ended == Ended::Exit { Step::Exit } else { Step::Return }
+        if ended == Ended::Exit { ListControl::Exit } else { ListControl::Return }
     }
 
     fn way(&mut self, to: Subfield, larger: u128, frame: &Frame<'_>) -> (Vec<Op>, Ended) {
@@ -234,14 +234,14 @@ impl Translator<'_, '_> {
         (ops, ended)
     }
 
-    fn dec_ttl(&mut self, controllers: &[u16], frame: &Frame<'_>) -> Step {
+    fn dec_ttl(&mut self, controllers: &[u16], frame: &Frame<'_>) -> ListControl {
         if !self.view.has(Field::NwTtl) {
-            return Step::Next;
+            return ListControl::Next;
         }
         let ttl = self.view.read(Field::NwTtl);
         if ttl > 1 {
             self.view.write(Field::NwTtl, ttl - 1, u128::MAX);
-            return Step::Next;
+            return ListControl::Next;
         }
         // A controller that is told of it does not have the packet instead.
         let delivered = self.delivered;
@@ -250,7 +250,7 @@ impl Translator<'_, '_> {
         }
         self.delivered = delivered;
         self.skip(DropReason::InvalidTtl);
-        Step::Return
+        ListControl::Return
     }
 
     fn learn(&mut self, learn: &Learn) {

@@ -3,7 +3,7 @@
 //! Its hashes run over fields as they lie in memory, in network order, read as words of a little-endian machine. The functions are
 //! public ones: lookup3 (Jenkins 2006) and the 32-bit MurmurHash3 (Appleby).
 
-use super::run::{Frame, Step, Translator};
+use super::run::{Frame, ListControl, Translator};
 use super::view::{View, eth_type, proto};
 use vswitch_flow::Field;
 use vswitch_flow::action::{Bundle, HashFields, Multipath, MultipathAlgorithm, PortNo, port};
@@ -25,7 +25,7 @@ impl Translator<'_, '_> {
     }
 
     /// `bundle(...)` and `bundle_load(...)`.
-    pub(super) fn bundle(&mut self, bundle: &Bundle, frame: &Frame<'_>) -> Step {
+    pub(super) fn bundle(&mut self, bundle: &Bundle, frame: &Frame<'_>) -> ListControl {
         self.out.deps.links = true;
         let mut members = bundle.members.iter().copied().zip(0..);
         let chosen = if bundle.hrw {
@@ -48,7 +48,7 @@ impl Translator<'_, '_> {
             Some(to) => self.load(to, u128::from(chosen & 0xffff)),
             None => return self.output(chosen, frame),
         }
-        Step::Next
+        ListControl::Next
     }
 
     /// Reserved ports always live, but the controller never.

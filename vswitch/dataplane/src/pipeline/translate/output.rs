@@ -1,6 +1,6 @@
 //! Where a packet leaves: ports, all kinds of them.
 
-use super::run::{Frame, Step, Translator};
+use super::run::{Frame, ListControl, Translator};
 use super::table::Disguise;
 use crate::action::Op;
 use crate::limits::OUTPUTS_MAX;
@@ -22,7 +22,7 @@ impl<'a> Translator<'a, '_> {
     }
 
     /// `output` to a port number, reserved ones included.
-    pub(super) fn output(&mut self, number: PortNo, frame: &Frame<'_>) -> Step {
+    pub(super) fn output(&mut self, number: PortNo, frame: &Frame<'_>) -> ListControl {
         match number {
             port::IN_PORT => {
                 let in_port = self.view.in_port();
@@ -30,8 +30,8 @@ impl<'a> Translator<'a, '_> {
             }
             port::TABLE => {
                 return match self.enter(frame.table, 0, Disguise::default()) {
-                    Some(frame) => Step::Call(frame),
-                    None => Step::Next,
+                    Some(frame) => ListControl::Call(frame),
+                    None => ListControl::Next,
                 };
             }
             port::NORMAL => self.normal(),
@@ -54,7 +54,7 @@ impl<'a> Translator<'a, '_> {
             }
             number => self.output_to(number, None),
         }
-        Step::Next
+        ListControl::Next
     }
 
     /// `output(port=N,max_len=N)`: to a real port that is no patch port.
@@ -71,12 +71,12 @@ impl<'a> Translator<'a, '_> {
 
     /// `output:FIELD`. A field may hold 16-bit numbers only: 0xfffffff8 is not IN_PORT.
     #[allow(clippy::cast_possible_truncation)] // compared before
-    pub(super) fn output_field(&mut self, from: Subfield, frame: &Frame<'_>) -> Step {
+    pub(super) fn output_field(&mut self, from: Subfield, frame: &Frame<'_>) -> ListControl {
         let number = self.view.read_sub(from);
         if number > 0xffff {
             self.warn(|| format!("output port {number} is out of range"));
             self.reason = Some(DropReason::NoPort);
-            return Step::Next;
+            return ListControl::Next;
         }
         self.detail(|| format!("output port is {number}"));
         let number = number as u32;

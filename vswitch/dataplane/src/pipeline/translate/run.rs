@@ -78,7 +78,7 @@ impl<'f> Frame<'f> {
 }
 
 /// What an action asks of the list it stands in.
-pub(super) enum Step {
+pub(super) enum ListControl {
     /// The next action.
     Next,
     /// Another list first.
@@ -208,14 +208,14 @@ impl<'a, 'o> Translator<'a, 'o> {
         while let Some(mut frame) = frames.pop() {
             self.indent = indent + frames.len();
             match self.run_list(&mut frame) {
-                Step::Next | Step::Return => self.work.depth -= u32::from(frame.deepens),
-                Step::Call(callee) => {
+                ListControl::Next | ListControl::Return => self.work.depth -= u32::from(frame.deepens),
+                ListControl::Call(callee) => {
                     self.work.depth += u32::from(callee.deepens);
                     frames.push(frame);
                     frames.push(callee);
                 }
-                Step::Exit => return Ended::Exit,
-                Step::Pause(controller) => {
+                ListControl::Exit => return Ended::Exit,
+                ListControl::Pause(controller) => {
                     frames.push(frame);
                     self.pause(&controller, &frames);
                     return Ended::Paused;
@@ -228,7 +228,7 @@ impl<'a, 'o> Translator<'a, 'o> {
         Ended::Done
     }
 
-    fn run_list(&mut self, frame: &mut Frame<'_>) -> Step {
+    fn run_list(&mut self, frame: &mut Frame<'_>) -> ListControl {
         if frame.actions().is_empty() {
             self.say(|| "    drop".to_owned());
         }
@@ -236,13 +236,13 @@ impl<'a, 'o> Translator<'a, 'o> {
             let i = frame.next;
             frame.next += 1;
             let frame = &*frame;
-            let Some(action) = frame.actions().get(i) else { return Step::Return };
+            let Some(action) = frame.actions().get(i) else { return ListControl::Return };
             self.work(1);
             if self.error.is_some() {
-                return Step::Exit;
+                return ListControl::Exit;
             }
             match self.act(action, frame) {
-                Step::Next => {}
+                ListControl::Next => {}
                 step => return step,
             }
         }

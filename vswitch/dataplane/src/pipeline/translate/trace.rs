@@ -28,7 +28,7 @@ pub struct Trace {
 const STORY_MAX: usize = 4 << 20;
 
 /// A line of a story.
-struct Told {
+struct TraceLine {
     /// How deep in the tree of bridges, tables and buckets.
     depth: usize,
     kind: LineKind,
@@ -36,7 +36,7 @@ struct Told {
 }
 
 struct Story<'a> {
-    lines: Vec<Told>,
+    lines: Vec<TraceLine>,
     /// Bytes of the lines.
     len: usize,
     /// Of each bridge, by index; none: numbers.
@@ -57,7 +57,7 @@ impl Observer for Story<'_> {
         if self.len < STORY_MAX {
             let text = text();
             self.len += text.len() + 1;
-            self.lines.push(Told { depth, kind, text });
+            self.lines.push(TraceLine { depth, kind, text });
         }
     }
 
@@ -76,12 +76,12 @@ impl Observer for Story<'_> {
 
 /// Appends lines as Open vSwitch lays them out: what comes last in its list stands no further right than the list, so that a chain of
 /// gotos is told straight down.
-fn lay_out(lines: &[Told], out: &mut String) {
+fn lay_out(lines: &[TraceLine], out: &mut String) {
     let more = followed(lines);
     let end = out.len() + STORY_MAX;
     // Of the list at each depth.
     let mut levels = vec![0];
-    for (Told { depth, kind, text }, more) in lines.iter().zip(more) {
+    for (TraceLine { depth, kind, text }, more) in lines.iter().zip(more) {
         if out.len() >= end {
             return;
         }
@@ -107,7 +107,7 @@ fn lay_out(lines: &[Told], out: &mut String) {
 }
 
 /// Which lines are followed by others of the same list.
-fn followed(lines: &[Told]) -> Vec<bool> {
+fn followed(lines: &[TraceLine]) -> Vec<bool> {
     // By depth: whether a line of the list was seen, from the end.
     let mut seen: Vec<bool> = Vec::new();
     let mut followed = vec![false; lines.len()];

@@ -16,7 +16,7 @@ use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, LAST_PACKET_WORD, TUNNEL_W
 use vswitch_overlay::options::Values;
 use vswitch_overlay::question::question;
 use vswitch_overlay::routes::Route;
-use vswitch_overlay::{Body, Ends, Header, Kind, Neighbour, Outer};
+use vswitch_overlay::{Ends, Header, Neighbour, Outer, TunnelHeader, TunnelKind};
 
 /// TTL of a packet in a tunnel that inherits it, when the inner packet has none.
 const TTL_DEFAULT: u8 = 64;
@@ -138,18 +138,18 @@ impl<'a> Translator<'a, '_> {
         let vni = id as u32;
         let (dst_port, csum) = (tunnel.dst_port, tunnel.csum);
         let body = match tunnel.kind {
-            Kind::Geneve => {
+            TunnelKind::Geneve => {
                 let oam = self.view.read_bits(Field::TunFlags, 1) != 0;
                 let options = self.world.bridges[self.bridge].options.encode(&self.view.options());
-                Body::Geneve { vni, dst_port, csum, oam, options }
+                TunnelHeader::Geneve { vni, dst_port, csum, oam, options }
             }
-            Kind::Vxlan => {
+            TunnelKind::Vxlan => {
                 let gbp = tunnel.gbp.then(|| self.view.gbp());
-                Body::Vxlan { vni, dst_port, csum, gbp }
+                TunnelHeader::Vxlan { vni, dst_port, csum, gbp }
             }
-            Kind::Gre => {
+            TunnelKind::Gre => {
                 let key = (tunnel.out_key != Key::Absent).then_some(vni);
-                Body::Gre { key, csum, seq: tunnel.seq }
+                TunnelHeader::Gre { key, csum, seq: tunnel.seq }
             }
         };
         Outer { eth_src: way.vtep.mac.0, eth_dst: [0; 6], ends: way.ends, tos, ttl, df: tunnel.df, body }
@@ -328,7 +328,7 @@ impl View {
     }
 
     /// The kind of our tunnel that a packet for a VTEP is in, if it is in one. Fragments are none, nor are tagged packets.
-    fn tunnel_to(&mut self, vtep: &LocalEndpoint, is_v4: bool, world: &crate::pipeline::World) -> Option<Kind> {
+    fn tunnel_to(&mut self, vtep: &LocalEndpoint, is_v4: bool, world: &crate::pipeline::World) -> Option<TunnelKind> {
         let tunnels = &world.tunnels;
         if tunnels.listeners_none() || self.read(Field::EthDst) != u128::from(vtep.mac.to_u64()) || self.is_tagged() {
             return None;
@@ -343,7 +343,7 @@ impl View {
         match self.read(Field::NwProto) {
             #[allow(clippy::cast_possible_truncation)] // 16 bits
             proto::UDP => tunnels.udp(self.read(Field::TpDst) as u16),
-            GRE => tunnels.has_gre().then_some(Kind::Gre),
+            GRE => tunnels.has_gre().then_some(TunnelKind::Gre),
             _ => None,
         }
     }
@@ -376,11 +376,11 @@ impl View {
         set(Field::NwTos, outer.tos.into());
         set(Field::NwTtl, outer.ttl.into());
         match outer.body {
-            Body::Geneve { dst_port, .. } | Body::Vxlan { dst_port, .. } => {
+            TunnelHeader::Geneve { dst_port, .. } | TunnelHeader::Vxlan { dst_port, .. } => {
                 set(Field::NwProto, proto::UDP);
                 set(Field::TpDst, dst_port.into());
             }
-            Body::Gre { .. } => set(Field::NwProto, GRE),
+            TunnelHeader::Gre { .. } => set(Field::NwProto, GRE),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::time::Millis;
 use proptest::prelude::*;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use vswitch_overlay::Kind;
+use vswitch_overlay::TunnelKind;
 
 const FLOWS: [&str; 8] = [
     "priority=9,in_port=1,actions=output:3",
@@ -23,7 +23,7 @@ const FLOWS: [&str; 8] = [
 ];
 
 /// `six`: the underlay is IPv6.
-fn bed(kind: Kind, six: bool, cached: bool) -> Bed {
+fn bed(kind: TunnelKind, six: bool, cached: bool) -> Bed {
     let mut bed = Bed::new(7);
     bed.shared.enable(cached);
     let net = if six { "fd00::" } else { "1.1.2." };
@@ -39,7 +39,7 @@ fn bed(kind: Kind, six: bool, cached: bool) -> Bed {
 /// What is outside.
 #[derive(Clone, Copy, Debug)]
 struct Outside {
-    kind: Kind,
+    kind: TunnelKind,
     six: bool,
     vni: u32,
     ttl: u8,
@@ -49,13 +49,13 @@ struct Outside {
     sender: u8,
 }
 
-const USUAL: Outside = Outside { kind: Kind::Geneve, six: false, vni: 5, ttl: 64, source: 40_000, sender: 0x92 };
+const USUAL: Outside = Outside { kind: TunnelKind::Geneve, six: false, vni: 5, ttl: 64, source: 40_000, sender: 0x92 };
 
 impl Outside {
     fn around(self, inner: &[u8]) -> Vec<u8> {
         let mut packet = from_peer_by((self.kind, self.six), inner, (self.vni, 0, self.ttl));
         packet[11] = self.sender;
-        if self.kind != Kind::Gre {
+        if self.kind != TunnelKind::Gre {
             let at = if self.six { 54 } else { 34 };
             packet[at..at + 2].copy_from_slice(&self.source.to_be_bytes());
             if self.six {
@@ -69,7 +69,9 @@ impl Outside {
 /// A flow that the switch never saw outside is decided like the others of its tunnel, and its connection is found at once.
 #[test]
 fn one_decision_is_for_all_flows_of_a_tunnel() {
-    for (kind, six) in [Kind::Geneve, Kind::Vxlan, Kind::Gre].into_iter().flat_map(|kind| [(kind, false), (kind, true)])
+    for (kind, six) in [TunnelKind::Geneve, TunnelKind::Vxlan, TunnelKind::Gre]
+        .into_iter()
+        .flat_map(|kind| [(kind, false), (kind, true)])
     {
         let mut bed = bed(kind, six, true);
         let usual = Outside { kind, six, ..USUAL };
@@ -89,7 +91,9 @@ fn one_decision_is_for_all_flows_of_a_tunnel() {
 /// A rule that asks for the source port tells flows apart, also when it comes later.
 #[test]
 fn a_rule_for_the_outer_source_port_is_met() {
-    for (kind, six) in [(Kind::Geneve, false), (Kind::Vxlan, false), (Kind::Geneve, true), (Kind::Vxlan, true)] {
+    for (kind, six) in
+        [(TunnelKind::Geneve, false), (TunnelKind::Vxlan, false), (TunnelKind::Geneve, true), (TunnelKind::Vxlan, true)]
+    {
         let (mut bed, udp_outside) = (bed(kind, six, true), if six { "udp6" } else { "udp" });
         let packets = [40_000, 40_001].map(|source| Outside { kind, six, source, ..USUAL }.around(&udp(1, 2, 53)));
         for (rule, passes) in [(None, 2), (Some("drop"), 1), (Some("output:3"), 2), (Some("output:5"), 1)] {
@@ -108,7 +112,7 @@ fn a_rule_for_the_outer_source_port_is_met() {
 /// A rule that asks for the flow label outside tells packets of a tunnel apart by it.
 #[test]
 fn a_rule_for_the_outer_flow_label_is_met() {
-    let mut bed = bed(Kind::Geneve, true, true);
+    let mut bed = bed(TunnelKind::Geneve, true, true);
     let packets = [0, 0x4_0001_u32].map(|label| {
         let mut packet = Outside { six: true, ..USUAL }.around(&udp(1, 2, 53));
         packet[14..18].copy_from_slice(&(6 << 28 | label).to_be_bytes());
@@ -129,7 +133,7 @@ fn a_rule_for_the_outer_flow_label_is_met() {
 /// What a packet of a burst teaches, the next one knows, though its entry was there when the burst came.
 #[test]
 fn what_is_learned_ends_a_decap_entry_at_once() {
-    let mut bed = bed(Kind::Geneve, false, true);
+    let mut bed = bed(TunnelKind::Geneve, false, true);
     bed.program(&[TEACHER]);
     let packet = |source, frame: Vec<u8>| Outside { source, ..USUAL }.around(&frame);
     let (usual, other) = (packet(40_000, udp(1, 2, 53)), packet(40_002, udp(1, 2, 53)));
@@ -147,7 +151,7 @@ fn what_is_learned_ends_a_decap_entry_at_once() {
 /// A batch of packets by one entry ends where one is not as the others, and goes on behind it.
 #[test]
 fn a_run_goes_on_behind_a_packet_that_is_not_replayed() {
-    let mut beds = [true, false].map(|cached| bed(Kind::Geneve, false, cached));
+    let mut beds = [true, false].map(|cached| bed(TunnelKind::Geneve, false, cached));
     let (plain, wrong) = (udp(1, 2, 53), Inner::BadSum.bytes());
     let relayed = udp(1, 2, 54);
     let mut by = (0..).map(|i| Outside { source: 40_000 + i % 7, ..USUAL });
@@ -238,7 +242,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Inner::BadSum),
         1 => (0..46_usize).prop_map(Inner::Short),
     ];
-    let kind = prop_oneof![9 => Just(Kind::Geneve), 1 => Just(Kind::Gre), 1 => Just(Kind::Vxlan)];
+    let kind = prop_oneof![9 => Just(TunnelKind::Geneve), 1 => Just(TunnelKind::Gre), 1 => Just(TunnelKind::Vxlan)];
     let outside = (kind, prop_oneof![3 => Just(5_u32), 1 => Just(6)], 63..65_u8, 40_000..40_004_u16);
     let sender = prop_oneof![5 => Just(0x92_u8), 1 => Just(0x93)];
     let outside = (outside, sender).prop_map(|((kind, vni, ttl, source), sender)| Outside {
@@ -295,7 +299,7 @@ static ALL: AtomicU64 = AtomicU64::new(0);
 #[test]
 fn bursts_out_of_tunnels_are_as_without_caches() {
     proptest!(ProptestConfig { cases: 300, max_shrink_iters: 4000, ..ProptestConfig::default() }, |(steps in steps(), six: bool)| {
-        let mut beds = [true, false].map(|cached| bed(Kind::Geneve, six, cached));
+        let mut beds = [true, false].map(|cached| bed(TunnelKind::Geneve, six, cached));
         for (i, step) in steps.iter().enumerate() {
             let [cached, plain] = beds.each_mut().map(|bed| {
                 apply(bed, six, step);

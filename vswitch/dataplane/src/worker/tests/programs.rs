@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use vswitch_conntrack::{Connection, Filter};
 use vswitch_flow::spec::FlowFilter;
-use vswitch_overlay::Kind;
+use vswitch_overlay::TunnelKind;
 
 const SYN: u8 = 0x02;
 const SYN_ACK: u8 = 0x12;
@@ -436,7 +436,7 @@ impl World {
         [5, 6].into_iter().for_each(|zone| bed.walk.conntrack.tracker().set_established_after_answer(zone, waits));
         bed.shared.enable(cache);
         if tunnel {
-            bed.add_tunnels(5, &[(1, Kind::Geneve, "remote_ip=1.1.2.92 key=5")]);
+            bed.add_tunnels(5, &[(1, TunnelKind::Geneve, "remote_ip=1.1.2.92 key=5")]);
             bed.knows_peer();
             bed.program(&UNDERLAY);
         }

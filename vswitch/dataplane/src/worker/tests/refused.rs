@@ -10,7 +10,7 @@ use crate::pipeline::Interest;
 use crate::time::Millis;
 use std::sync::Arc;
 use vswitch_flow::text::{NoNames, parse_actions};
-use vswitch_overlay::Kind;
+use vswitch_overlay::TunnelKind;
 
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
@@ -289,7 +289,7 @@ fn what_comes_out_of_a_tunnel_is_answered_into_it() {
     for cache in [true, false] {
         let mut bed = Bed::new(5);
         bed.shared.enable(cache);
-        bed.add_tunnels(2, &[(3, Kind::Geneve, "remote_ip=flow key=flow")]);
+        bed.add_tunnels(2, &[(3, TunnelKind::Geneve, "remote_ip=flow key=flow")]);
         bed.knows_peer();
         bed.program(&[
             "priority=9,in_port=1,actions=output:3",

@@ -9,7 +9,7 @@ use crate::packet::testing::{Spec, cut};
 use crate::packet::{L4, strict};
 use crate::pipeline::{Interest, Subscription};
 use vswitch_dpdk::{Burst, Csum, Mbuf};
-use vswitch_overlay::Kind;
+use vswitch_overlay::TunnelKind;
 
 /// Packets that a case is tried with: bytes, and what is known of their checksum.
 pub(super) type Frame = (Vec<u8>, Csum);
@@ -189,7 +189,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn new(lines: &[String], (kind, options): (Kind, &str), cached: bool) -> Self {
+    pub(super) fn new(lines: &[String], (kind, options): (TunnelKind, &str), cached: bool) -> Self {
         let mut bed = Bed::new(PORTS);
         bed.shared.enable(cached);
         bed.add_tunnels(2, &[(3, kind, options)]);
@@ -239,7 +239,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    pub(super) fn new(name: &str, lines: &[String], tunnel: (Kind, &str), cached: bool) -> Self {
+    pub(super) fn new(name: &str, lines: &[String], tunnel: (TunnelKind, &str), cached: bool) -> Self {
         let new = || Watched::new(lines, tunnel, cached);
         Self { whole: new(), cut: new(), told: format!("{name}, cached={cached}") }
     }
@@ -276,7 +276,7 @@ pub(super) fn specs() -> Vec<Spec> {
 
 #[test]
 fn whatever_is_done_to_a_packet_it_makes_no_difference_where_it_is_cut() {
-    let tunnel = (Kind::Geneve, "remote_ip=1.1.2.92 key=5");
+    let tunnel = (TunnelKind::Geneve, "remote_ip=1.1.2.92 key=5");
     for (case, spec) in CASES.iter().flat_map(|case| specs().into_iter().map(move |spec| (case, spec))) {
         let frames = [(spec.complete(), Csum::Unknown), (spec.partial(), Csum::Partial)];
         for (frame, cached) in frames.iter().flat_map(|frame| [(frame, false), (frame, true)]) {
@@ -321,7 +321,8 @@ fn a_translated_connection_comes_back_wherever_its_packets_are_cut() {
     let mut fast_path = 0;
     for (spec, cached) in specs().into_iter().flat_map(|spec| [(spec.clone(), true), (spec, false)]) {
         let whole = case("both ways", 1, LINES);
-        let mut pair = Pair::new(whole.name, &whole.lines(&spec), (Kind::Geneve, "remote_ip=1.1.2.92 key=5"), cached);
+        let mut pair =
+            Pair::new(whole.name, &whole.lines(&spec), (TunnelKind::Geneve, "remote_ip=1.1.2.92 key=5"), cached);
         let complete = spec.complete();
         for lengths in std::iter::repeat_n(vec![], 4).chain(places(complete.len())) {
             for frame in [(complete.clone(), Csum::Unknown), (spec.partial(), Csum::Partial)] {

@@ -5,12 +5,12 @@ use super::tunnels::{returned, sum_header};
 use crate::packet::L4;
 use crate::packet::testing::Spec;
 use vswitch_dpdk::Csum;
-use vswitch_overlay::Kind;
+use vswitch_overlay::TunnelKind;
 
 /// What comes back through a tunnel is what went in, whole and right.
 #[test]
 fn tunnels_take_and_give_packets_however_they_are_cut() {
-    for kind in [Kind::Geneve, Kind::Vxlan, Kind::Gre] {
+    for kind in [TunnelKind::Geneve, TunnelKind::Vxlan, TunnelKind::Gre] {
         for (remote, cached) in [("1.1.2.92", false), ("1.1.2.92", true), ("fd00::92", false), ("fd00::92", true)] {
             for (csum, tracked) in [("true", false), ("false", true)] {
                 let options = format!("remote_ip={remote} key=5 csum={csum}");
@@ -60,7 +60,9 @@ fn through_and_back(pair: &mut Pair, spec: &Spec) {
 /// What is too long for a tunnel is cut, or its sender told: the same, however it came.
 #[test]
 fn what_is_too_long_for_a_tunnel_is_cut_or_told_of_however_it_came() {
-    for (kind, remote) in [(Kind::Geneve, "1.1.2.92"), (Kind::Vxlan, "fd00::92"), (Kind::Gre, "fd00::92")] {
+    for (kind, remote) in
+        [(TunnelKind::Geneve, "1.1.2.92"), (TunnelKind::Vxlan, "fd00::92"), (TunnelKind::Gre, "fd00::92")]
+    {
         for (v4, may_cut, cached) in
             [(true, true, true), (true, false, true), (false, false, true), (false, false, false)]
         {
@@ -95,9 +97,10 @@ fn headers_and_tags_find_room_however_little_headroom_there_is() {
         &["in_port=2,actions=output:4", "in_port=3,actions=push_vlan:0x88a8,push_vlan:0x8100,output:1"],
         &["in_port=2,ip,actions=ct(commit,zone=5,table=1)", "table=1,actions=output:4"],
     ];
-    for ((kind, remote), lines) in [(Kind::Geneve, "1.1.2.92"), (Kind::Vxlan, "fd00::92"), (Kind::Gre, "1.1.2.92")]
-        .into_iter()
-        .flat_map(|to| ways.map(|lines| (to, lines)))
+    for ((kind, remote), lines) in
+        [(TunnelKind::Geneve, "1.1.2.92"), (TunnelKind::Vxlan, "fd00::92"), (TunnelKind::Gre, "1.1.2.92")]
+            .into_iter()
+            .flat_map(|to| ways.map(|lines| (to, lines)))
     {
         let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
         let mut watched = Watched::new(&lines, (kind, &format!("remote_ip={remote} key=5")), true);

@@ -3,19 +3,19 @@
 use super::bed::Bed;
 use super::tunnels::long;
 use crate::packet::strict;
-use vswitch_overlay::Kind;
+use vswitch_overlay::TunnelKind;
 
 /// Kinds of tunnels, with the other end, and how many bytes they put in front of a packet.
-const TUNNELS: [(Kind, &str, usize); 6] = [
-    (Kind::Geneve, "1.1.2.92", 50),
-    (Kind::Geneve, "fd00::92", 70),
-    (Kind::Vxlan, "1.1.2.92", 50),
-    (Kind::Vxlan, "fd00::92", 70),
-    (Kind::Gre, "1.1.2.92", 42),
-    (Kind::Gre, "fd00::92", 62),
+const TUNNELS: [(TunnelKind, &str, usize); 6] = [
+    (TunnelKind::Geneve, "1.1.2.92", 50),
+    (TunnelKind::Geneve, "fd00::92", 70),
+    (TunnelKind::Vxlan, "1.1.2.92", 50),
+    (TunnelKind::Vxlan, "fd00::92", 70),
+    (TunnelKind::Gre, "1.1.2.92", 42),
+    (TunnelKind::Gre, "fd00::92", 62),
 ];
 
-fn bed(kind: Kind, remote: &str, cached: bool) -> Bed {
+fn bed(kind: TunnelKind, remote: &str, cached: bool) -> Bed {
     let mut bed = Bed::new(5);
     bed.shared.enable(cached);
     bed.add_tunnels(2, &[(3, kind, &format!("remote_ip={remote} key=5"))]);

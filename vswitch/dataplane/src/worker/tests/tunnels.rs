@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use vswitch_conntrack::Filter;
 use vswitch_dpdk::{Burst, Csum};
-use vswitch_overlay::{Body, Ends, Header, Kind, Neighbours, Outer, Routes};
+use vswitch_overlay::{Ends, Header, Neighbours, Outer, Routes, TunnelHeader, TunnelKind};
 
 const VTEP: [u8; 6] = [2, 0, 0, 0, 0, 0xb0];
 const PEER: [u8; 6] = [2, 0, 0, 0, 0, 0x92];
@@ -26,7 +26,7 @@ const FLOWS: [&str; 5] = [
     "priority=9,in_port=5,actions=output:2",
 ];
 
-fn config(kind: Kind, options: &str) -> TunnelConfig {
+fn config(kind: TunnelKind, options: &str) -> TunnelConfig {
     let pairs = options.split_whitespace().filter_map(|pair| pair.split_once('='));
     let options: BTreeMap<_, _> = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     TunnelConfig::parse(kind, &options).expect("good options")
@@ -34,7 +34,7 @@ fn config(kind: Kind, options: &str) -> TunnelConfig {
 
 impl Bed {
     /// The ports above; the peer is 1.1.2.92, our end 1.1.2.88.
-    fn with_tunnel(kind: Kind, options: &str, cached: bool) -> Self {
+    fn with_tunnel(kind: TunnelKind, options: &str, cached: bool) -> Self {
         let mut bed = Self::new(5);
         bed.shared.enable(cached);
         bed.add_tunnels(2, &[(3, kind, options), (4, kind, "remote_ip=1.1.2.93 key=5")]);
@@ -43,7 +43,7 @@ impl Bed {
     }
 
     /// Makes a port the VTEP, with 1.1.2.88 and fd00::88, and others tunnels; by index.
-    pub(super) fn add_tunnels(&mut self, vtep: usize, ports: &[(usize, Kind, &str)]) {
+    pub(super) fn add_tunnels(&mut self, vtep: usize, ports: &[(usize, TunnelKind, &str)]) {
         let bed = self;
         let mut routes = Routes::default();
         let own: [Cidr; 2] = ["1.1.2.88/24", "fd00::88/64"].map(|own| own.parse().expect("an address"));
@@ -87,27 +87,29 @@ impl Bed {
 
 /// A packet that the peer sends us through Geneve: the tunnel's id, TOS and TTL outside.
 pub(super) fn from_peer(inner: &[u8], outside: (u32, u8, u8)) -> Vec<u8> {
-    from_peer_by((Kind::Geneve, false), inner, outside)
+    from_peer_by((TunnelKind::Geneve, false), inner, outside)
 }
 
 /// Likewise by any kind of tunnel, over IPv4 or IPv6.
-pub(super) fn from_peer_by((kind, six): (Kind, bool), inner: &[u8], (vni, tos, ttl): (u32, u8, u8)) -> Vec<u8> {
+pub(super) fn from_peer_by((kind, six): (TunnelKind, bool), inner: &[u8], (vni, tos, ttl): (u32, u8, u8)) -> Vec<u8> {
     let ends = if six {
         Ends::V6 { src: "fd00::92".parse().expect("an address"), dst: "fd00::88".parse().expect("an address") }
     } else {
         Ends::V4 { src: "1.1.2.92".parse().expect("an address"), dst: "1.1.2.88".parse().expect("an address") }
     };
     let body = match kind {
-        Kind::Geneve => Body::Geneve { vni, dst_port: 6081, csum: false, oam: false, options: Vec::new() },
-        Kind::Vxlan => Body::Vxlan { vni, dst_port: 4789, csum: false, gbp: None },
-        Kind::Gre => Body::Gre { key: Some(vni), csum: false, seq: false },
+        TunnelKind::Geneve => {
+            TunnelHeader::Geneve { vni, dst_port: 6081, csum: false, oam: false, options: Vec::new() }
+        }
+        TunnelKind::Vxlan => TunnelHeader::Vxlan { vni, dst_port: 4789, csum: false, gbp: None },
+        TunnelKind::Gre => TunnelHeader::Gre { key: Some(vni), csum: false, seq: false },
     };
     let header =
         Header::new(&Outer { eth_src: PEER, eth_dst: VTEP, ends, tos, ttl, df: true, body }).expect("a header");
     let mut packet = vec![0; header.len()];
     assert!(header.write(&mut packet, inner.len(), 7, 0));
     packet.extend_from_slice(inner);
-    if six && kind != Kind::Gre {
+    if six && kind != TunnelKind::Gre {
         sum_udp6(&mut packet);
     }
     packet
@@ -122,7 +124,7 @@ pub(super) fn returned(packet: &[u8]) -> Vec<u8> {
 
 #[test]
 fn what_goes_in_comes_out() {
-    for kind in [Kind::Geneve, Kind::Vxlan, Kind::Gre] {
+    for kind in [TunnelKind::Geneve, TunnelKind::Vxlan, TunnelKind::Gre] {
         for (remote, csum) in
             ["1.1.2.92", "fd00::92"].into_iter().flat_map(|remote| [(remote, "false"), (remote, "true")])
         {
@@ -134,7 +136,7 @@ fn what_goes_in_comes_out() {
 }
 
 /// Sends packets of two flows into a tunnel, and what left back out of it. Returns what left.
-fn in_and_out(kind: Kind, options: &str, cached: bool) -> Vec<Vec<u8>> {
+fn in_and_out(kind: TunnelKind, options: &str, cached: bool) -> Vec<Vec<u8>> {
     let what = format!("{kind:?}, {options}, cached={cached}");
     let mut bed = Bed::with_tunnel(kind, options, cached);
     bed.knows_peer();
@@ -151,7 +153,7 @@ fn in_and_out(kind: Kind, options: &str, cached: bool) -> Vec<Vec<u8>> {
     }
     let (totals, uplink) = (bed.totals(4), bed.totals(1));
     assert_eq!((totals.tx_packets, totals.rx_packets), (8, 8), "{what}");
-    let udp_sum = kind != Kind::Gre && (options.contains("::") || options.contains("csum=true"));
+    let udp_sum = kind != TunnelKind::Gre && (options.contains("::") || options.contains("csum=true"));
     let finished = uplink.software[Software::Checksum.index()];
     assert_eq!(finished, if udp_sum { 8 } else { 0 }, "{what}: checksums that the uplink's device did not finish");
     assert_eq!((bed.died(), bed.pool.in_use()), (vec![], 0), "{what}");
@@ -160,7 +162,7 @@ fn in_and_out(kind: Kind, options: &str, cached: bool) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_neighbour_is_asked_once_a_second_and_the_answer_counts() {
-    let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", true);
+    let mut bed = Bed::with_tunnel(TunnelKind::Geneve, "remote_ip=1.1.2.92 key=5", true);
     for _ in 0..5 {
         bed.receive(2, &udp(1, 2, 53));
     }
@@ -192,7 +194,7 @@ fn a_neighbour_is_asked_once_a_second_and_the_answer_counts() {
 
 #[test]
 fn what_is_malformed_outside_dies_by_name_and_what_is_not_ours_is_the_hosts() {
-    let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", true);
+    let mut bed = Bed::with_tunnel(TunnelKind::Geneve, "remote_ip=1.1.2.92 key=5", true);
     bed.knows_peer();
     bed.receive(2, &udp(1, 2, 53));
     let good = returned(&bed.sent()[0].1);
@@ -234,7 +236,7 @@ fn what_is_malformed_outside_dies_by_name_and_what_is_not_ours_is_the_hosts() {
 
 #[test]
 fn tunnels_in_tunnels_end() {
-    let mut bed = Bed::with_tunnel(Kind::Vxlan, "remote_ip=1.1.2.92 key=5", true);
+    let mut bed = Bed::with_tunnel(TunnelKind::Vxlan, "remote_ip=1.1.2.92 key=5", true);
     bed.knows_peer();
     // What comes out goes to the VTEP again.
     bed.program(&["priority=99,in_port=4,actions=output:3"]);
@@ -261,7 +263,7 @@ fn random_bytes_for_our_tunnels_do_no_harm() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(state >> 33).unwrap_or(0) % below
     };
-    for kind in [Kind::Geneve, Kind::Vxlan, Kind::Gre] {
+    for kind in [TunnelKind::Geneve, TunnelKind::Vxlan, TunnelKind::Gre] {
         let mut bed = Bed::with_tunnel(kind, "remote_ip=1.1.2.92 key=5", true);
         bed.knows_peer();
         bed.receive(2, &udp(1, 2, 53));
@@ -296,7 +298,7 @@ fn the_same_packet_out_of_other_tunnels_is_another() {
     let mut beds = [true, false].map(|cached| {
         let mut bed = Bed::new(5);
         bed.shared.enable(cached);
-        bed.add_tunnels(2, &[(3, Kind::Geneve, "remote_ip=flow key=flow")]);
+        bed.add_tunnels(2, &[(3, TunnelKind::Geneve, "remote_ip=flow key=flow")]);
         bed.program(&BY_OUTSIDE);
         bed
     });
@@ -331,7 +333,7 @@ fn pieces_of_a_long_packet_are_tracked_outside_as_what_they_are() {
     for cached in [true, false] {
         let mut bed = Bed::new(5);
         bed.shared.enable(cached);
-        bed.add_tunnels(2, &[(3, Kind::Geneve, "remote_ip=1.1.2.92 key=5")]);
+        bed.add_tunnels(2, &[(3, TunnelKind::Geneve, "remote_ip=1.1.2.92 key=5")]);
         bed.knows_peer();
         bed.program(&[
             "priority=9,in_port=2,tcp,actions=ct(commit,table=1)",
@@ -374,7 +376,7 @@ fn answer() -> Vec<u8> {
 
 fn waiting(max: u32) -> Bed {
     let mut bed = Bed::limited(5, Rates { waiting: max, ..Rates::NONE });
-    bed.add_tunnels(2, &[(3, Kind::Geneve, "remote_ip=1.1.2.92 key=5 csum=true")]);
+    bed.add_tunnels(2, &[(3, TunnelKind::Geneve, "remote_ip=1.1.2.92 key=5 csum=true")]);
     bed.program(&FLOWS);
     bed
 }
@@ -449,7 +451,7 @@ pub(super) fn sum_header(frame: &mut [u8]) {
 fn the_sender_of_a_packet_that_is_too_long_is_told_or_it_is_cut() {
     // Ports take packets of 1,500 bytes; Geneve over IPv4 puts 50 bytes in front.
     for cached in [true, false] {
-        let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", cached);
+        let mut bed = Bed::with_tunnel(TunnelKind::Geneve, "remote_ip=1.1.2.92 key=5", cached);
         bed.knows_peer();
         bed.program(&["priority=99,in_port=4,tun_src=1.1.2.92,tun_id=5,actions=output:2"]);
         let fits = |v4: bool| 1500 - 50 - if v4 { 28 } else { 48 };
@@ -477,7 +479,7 @@ fn the_sender_of_a_packet_that_is_too_long_is_told_or_it_is_cut() {
 
 #[test]
 fn senders_are_not_told_too_often_or_where_nobody_minds() {
-    let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", true);
+    let mut bed = Bed::with_tunnel(TunnelKind::Geneve, "remote_ip=1.1.2.92 key=5", true);
     bed.knows_peer();
     bed.program(&["priority=99,in_port=4,actions=output:2"]);
     let frame = long(true, 1450, false);
@@ -486,7 +488,7 @@ fn senders_are_not_told_too_often_or_where_nobody_minds() {
     assert!((1..=30).contains(&told), "{told} messages at once");
     assert_eq!(bed.died(), [(4, "path_mtu", 200)]);
 
-    let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5 pmtud=false", true);
+    let mut bed = Bed::with_tunnel(TunnelKind::Geneve, "remote_ip=1.1.2.92 key=5 pmtud=false", true);
     bed.knows_peer();
     bed.receive(2, &frame);
     bed.receive(2, &long(true, 1430, false));
@@ -500,7 +502,7 @@ fn senders_are_not_told_too_often_or_where_nobody_minds() {
 
 #[test]
 fn each_sender_of_a_burst_is_told_on_the_fast_path_too() {
-    let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", true);
+    let mut bed = Bed::with_tunnel(TunnelKind::Geneve, "remote_ip=1.1.2.92 key=5", true);
     bed.knows_peer();
     bed.program(&[
         "priority=50,in_port=2,udp,actions=ct(table=1,zone=1)",
@@ -543,7 +545,7 @@ fn the_sender_of_a_train_is_told_once() {
         let mut bed = Bed::new(6);
         bed.shared.enable(cached);
         let [five, six] = ["remote_ip=1.1.2.92 key=5", "remote_ip=1.1.2.92 key=6"];
-        bed.add_tunnels(2, &[(3, Kind::Geneve, five), (5, Kind::Geneve, six)]);
+        bed.add_tunnels(2, &[(3, TunnelKind::Geneve, five), (5, TunnelKind::Geneve, six)]);
         bed.knows_peer();
         bed.program(&[
             "priority=9,in_port=1,actions=output:3",
@@ -579,7 +581,7 @@ fn the_sender_of_a_train_is_told_once() {
 
 #[test]
 fn segments_are_cut_short_enough_for_the_tunnel() {
-    let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", true);
+    let mut bed = Bed::with_tunnel(TunnelKind::Geneve, "remote_ip=1.1.2.92 key=5", true);
     bed.knows_peer();
     let spec = Spec::plain(true, L4::Tcp, 5000);
     let mut mbuf = bed.pool.mbuf_from(&spec.partial()).expect("an mbuf");
@@ -612,7 +614,7 @@ fn what_waited_is_cut_or_its_sender_told_like_any_other() {
 /// The source of such a message is whoever the packet was for, wherever that is.
 #[test]
 fn nothing_is_learned_of_messages_to_senders() {
-    let mut bed = Bed::with_tunnel(Kind::Geneve, "remote_ip=1.1.2.92 key=5", true);
+    let mut bed = Bed::with_tunnel(TunnelKind::Geneve, "remote_ip=1.1.2.92 key=5", true);
     bed.knows_peer();
     bed.program(&[
         "priority=99,in_port=4,actions=learn(table=9,NXM_OF_ETH_SRC[]),NORMAL",

@@ -4,11 +4,11 @@ use super::bed::{Bed, udp};
 use super::tunnels::{from_peer, from_peer_by};
 use crate::observe::DropReason;
 use crate::pipeline::PortFacts;
-use vswitch_overlay::Kind;
+use vswitch_overlay::TunnelKind;
 
 fn bed(flows: &[&str]) -> Bed {
     let mut bed = Bed::new(4);
-    bed.add_tunnels(2, &[(3, Kind::Geneve, "remote_ip=1.1.2.92 key=5")]);
+    bed.add_tunnels(2, &[(3, TunnelKind::Geneve, "remote_ip=1.1.2.92 key=5")]);
     bed.knows_peer();
     bed.program(flows);
     bed
@@ -84,7 +84,9 @@ fn what_is_cut_before_it_comes_out_is_malformed() {
 /// P26. Whoever is not of the underlay brings nothing out of our tunnels, not by what others have opened either; what is not for them he may send.
 #[test]
 fn what_a_pod_sends_to_our_end_of_tunnels_is_dropped_by_name() {
-    for (cached, kind) in [(true, Kind::Geneve), (false, Kind::Geneve), (true, Kind::Vxlan), (true, Kind::Gre)] {
+    for (cached, kind) in
+        [(true, TunnelKind::Geneve), (false, TunnelKind::Geneve), (true, TunnelKind::Vxlan), (true, TunnelKind::Gre)]
+    {
         for track in [false, true] {
             let mut bed = Bed::new(5);
             bed.shared.enable(cached);

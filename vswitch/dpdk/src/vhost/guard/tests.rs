@@ -17,11 +17,11 @@ fn send_to(guard: &mut Guard, state: State, request: u32, ring: u32, value: u32)
     let mut bytes = message(request, ring, value);
     let mut message = Message::new(&mut bytes);
     let verdict = guard.before(&mut message, state, |features| features & 1 << 34 != 0);
-    if let Verdict::Refuse(_) = verdict {
+    if let GuardVerdict::Refuse(_) = verdict {
         return None;
     }
     guard.after(&message, state, |features| features & u64::from(MQ) != 0);
-    (verdict == Verdict::Pass).then(|| message.value())
+    (verdict == GuardVerdict::Pass).then(|| message.value())
 }
 
 fn send(guard: &mut Guard, packed: bool, request: u32, ring: u32, value: u32) -> Option<u32> {
@@ -60,13 +60,13 @@ fn requests_that_were_not_offered_are_refused() {
     for request in named.chain(41..=60).chain([9999, 1 << 31, u32::MAX]) {
         let mut bytes = message(request, 0, 0);
         let verdict = Guard::default().before(&mut Message::new(&mut bytes), State::default(), |_| false);
-        assert!(matches!(verdict, Verdict::Refuse(_)), "request {request}: {verdict:?}");
+        assert!(matches!(verdict, GuardVerdict::Refuse(_)), "request {request}: {verdict:?}");
     }
     for request in [1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 39, 40] {
         // A message for a descriptor, without one, says that it has none.
         let mut bytes = message(request, u32::from((12..=14).contains(&request)) << 8, 0);
         let verdict = Guard::default().before(&mut Message::new(&mut bytes), State::default(), |_| false);
-        assert_eq!(verdict, Verdict::Pass, "request {request}");
+        assert_eq!(verdict, GuardVerdict::Pass, "request {request}");
     }
 }
 
@@ -81,12 +81,12 @@ fn descriptors_are_as_many_as_a_message_says_or_takes() {
         Guard::default().before(&mut Message::new(&mut bytes), State::default(), |_| false)
     };
     for request in [1, 2, 3, 4, 8, 9, 10, 11, 15, 16, 17, 18, 20, 39, 40] {
-        assert!(matches!(verdict(request, true, true), Verdict::Refuse(_)), "request {request} takes none");
-        assert!(!matches!(verdict(request, true, false), Verdict::Refuse(_)), "request {request} without one");
+        assert!(matches!(verdict(request, true, true), GuardVerdict::Refuse(_)), "request {request} takes none");
+        assert!(!matches!(verdict(request, true, false), GuardVerdict::Refuse(_)), "request {request} without one");
     }
     for request in [SET_VRING_KICK, SET_VRING_ERR] {
         for (says, has) in [(false, false), (false, true), (true, false), (true, true)] {
-            let refused = matches!(verdict(request, says, has), Verdict::Refuse(_));
+            let refused = matches!(verdict(request, says, has), GuardVerdict::Refuse(_));
             assert_eq!(refused, says != has, "request {request}: says {says}, has {has}");
         }
     }
@@ -129,7 +129,7 @@ fn rings_are_aligned() {
             let mut bytes = message(SET_VRING_ADDR, 0, 0);
             bytes[12 + at] = offset;
             let verdict = Guard::default().before(&mut Message::new(&mut bytes), State::default(), |_| false);
-            assert!(matches!(verdict, Verdict::Refuse(_)), "field at {at}, offset {offset}: {verdict:?}");
+            assert!(matches!(verdict, GuardVerdict::Refuse(_)), "field at {at}, offset {offset}: {verdict:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Line;
 use super::filter::{Keys, Raw, Scope};
-use crate::action::Place;
+use crate::action::ListPlace;
 use crate::spec::{FlowFlags, FlowSpec, Update};
 use crate::text::actions::Parser;
 use crate::text::{Names, Parsed, Style, TextError, format_actions, format_match, format_name, value};
@@ -68,7 +68,7 @@ pub(super) fn parse_part<'a>(
     let mut parser = Parser::new(line.source, line.names);
     let actions = parser.list(actions_text)?;
     warnings.append(&mut parser.warnings);
-    let actions: Arc<[Action]> = line.accept(actions_text, actions, Some(&matching), Place::Flow { table })?.into();
+    let actions: Arc<[Action]> = line.accept(actions_text, actions, Some(&matching), ListPlace::Flow { table })?.into();
     let value = if command == FlowCommand::Add {
         Update::AddFlow(flow(&keys, table, matching, actions))
     } else {

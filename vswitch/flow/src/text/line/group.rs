@@ -1,7 +1,7 @@
 //! Group lines.
 
 use super::Line;
-use crate::action::{CheckContext, Place, accept};
+use crate::action::{CheckContext, ListPlace, accept};
 use crate::spec::{
     BucketPlace, BucketSpec, GroupKind, GroupSpec, HashedFields, Method, Selection, Update, bucket_ids, group as rules,
 };
@@ -421,7 +421,7 @@ impl<'a> Bucket<'a> {
 impl Line<'_> {
     /// What a bucket does. The column of what is wrong is that of the bucket: its actions may be scattered among its other keys.
     fn bucket_actions(&self, start: &str, actions: Vec<Action>) -> Result<Vec<Action>, TextError> {
-        let context = CheckContext { matching: None, place: Place::Bucket };
+        let context = CheckContext { matching: None, place: ListPlace::Bucket };
         accept(actions, &context)
             .map_err(|error| self.source.error(start, error.reason).hint(error.hint).code(error.code).field("bucket"))
     }

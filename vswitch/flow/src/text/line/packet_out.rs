@@ -1,7 +1,7 @@
 //! Packet-outs.
 
 use super::Line;
-use crate::action::{Place, PortNo, port};
+use crate::action::{ListPlace, PortNo, port};
 use crate::text::actions::Parser;
 use crate::text::scan::{Token, Tokens};
 use crate::text::{Names, Parsed, TextError, field_by_name, parse_value};
@@ -81,7 +81,7 @@ pub fn parse_packet_out(line: &str, names: &dyn Names) -> Result<Parsed<PacketOu
                 let mut parser = Parser::new(source, names);
                 let actions = parser.list(text)?;
                 warnings.append(&mut parser.warnings);
-                out.actions = line.accept(text, actions, None, Place::PacketOut)?;
+                out.actions = line.accept(text, actions, None, ListPlace::PacketOut)?;
                 break;
             }
             "packet" => out.packet = packet(&line, &token)?,

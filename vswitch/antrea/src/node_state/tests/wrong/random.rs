@@ -86,7 +86,7 @@ proptest! {
         let taken = |object: &Object| {
             let Object::Pod(pod) = object else { return false };
             let key = crate::Object::key_of(object);
-            real.desired().of(Kind::Pod).any(|(other, entry)| match &entry.message {
+            real.desired().of(ObjectKind::Pod).any(|(other, entry)| match &entry.message {
                 Object::Pod(other_pod) => *other != key && (other_pod.addresses == pod.addresses || other_pod.port == pod.port),
                 _ => false,
             })

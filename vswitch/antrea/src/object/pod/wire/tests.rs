@@ -4,7 +4,7 @@ use super::PARTS;
 use crate::object::egress::tests::wired;
 use crate::testing::{PORTS, apply, assert_has, document_node, dual_node, dump, dump_of, ip, mac, peer, pod, degraded, node_state};
 use crate::wire::Under;
-use crate::{Flush, Key, Kind, Ports, NodeState, Table, Wire, Write, Zones};
+use crate::{Flush, Key, ObjectKind, Ports, NodeState, Table, Wire, Write, Zones};
 use std::collections::BTreeSet;
 use vswitch_flow::spec::Update;
 use vswitch_proto::antrea::v1;
@@ -65,7 +65,7 @@ fn it_is_on_the_wire_as_itself() {
     assert_eq!(switched.iter().filter(|line| line.contains(WEB)).count(), 1, "{switched:#?}");
     // What is not tagged is not tagged on its way out either.
     assert!(!dump_of(&node_state, &["VLAN"]).iter().any(|line| line.contains("web2")));
-    for key in [Key::node(), Key::new(Kind::Pod, "default/web"), Key::new(Kind::Pod, "default/web2")] {
+    for key in [Key::node(), Key::new(ObjectKind::Pod, "default/web"), Key::new(ObjectKind::Pod, "default/web2")] {
         assert!(node_state.store().part(&key).unwrap().faults().is_empty(), "{key}");
     }
 }
@@ -93,7 +93,7 @@ fn who_asks_all_asks_his_vlan() {
     };
     // Ports 37 and 38 are of two parts, 37 and 53 of one.
     has(&node_state, &[(5, "output:37"), (6, "output:38")]);
-    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::Pod, "default/web")], ..Write::default() });
+    let plan = node_state.plan(Write { remove: vec![Key::new(ObjectKind::Pod, "default/web")], ..Write::default() });
     node_state.settle(plan);
     has(&node_state, &[(6, "output:38")]);
     let ports = PORTS.into_iter().chain([("web3", 53)]).map(|(name, number)| (name.to_owned(), number));
@@ -120,9 +120,9 @@ fn zones_are_known_as_long_as_a_pod_is_there() {
     let mut node_state = cluster();
     let zones = |node_state: &NodeState| node_state.facts().unwrap().vlan_zones();
     assert_eq!(zones(&node_state), [0x1000, 0x1007, 0x3000, 0x3007].into());
-    let some = [Key::node(), Key::new(Kind::Pod, "default/client"), Key::new(Kind::Pod, "default/web2")];
+    let some = [Key::node(), Key::new(ObjectKind::Pod, "default/client"), Key::new(ObjectKind::Pod, "default/web2")];
     assert_eq!(node_state.facts().unwrap().vlan_zones_of(&some), [0x1000, 0x3000].into(), "of these Pods alone");
-    let plan = node_state.plan(Write { remove: vec![Key::new(Kind::Pod, "default/web2")], ..Write::default() });
+    let plan = node_state.plan(Write { remove: vec![Key::new(ObjectKind::Pod, "default/web2")], ..Write::default() });
     node_state.settle(plan);
     assert_eq!(zones(&node_state), [0x1007, 0x3007].into());
     let known = node_state.facts().unwrap().node.zones;
@@ -260,11 +260,11 @@ fn another_wire_is_of_no_interest_to_ordinary_pods() {
         let mut node_state = node_state(node, vec![Object::Pod(tagged("web", 0, 9)), Object::Pod(pod("client"))]);
         let under = Some(Under { patch: 7, vtep: 8, tunnels: Vec::new() });
         let plan = node_state.plan_wire(Wire { under, ..Wire::default() }).expect("a plan");
-        let keys: Vec<Key> = plan.compiled().filter(|key| key.kind == Kind::Pod).cloned().collect();
+        let keys: Vec<Key> = plan.compiled().filter(|key| key.kind == ObjectKind::Pod).cloned().collect();
         node_state.settle(plan);
         keys
     };
-    assert_eq!(compiled(&node()), [Key::new(Kind::Pod, "default/web")]);
+    assert_eq!(compiled(&node()), [Key::new(ObjectKind::Pod, "default/web")]);
     let mut plain = node();
     plain.features = Some(v1::Features { pod_vlans: false, ..plain.features.unwrap_or_default() });
     assert_eq!(compiled(&plain), []);

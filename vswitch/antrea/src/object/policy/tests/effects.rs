@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{apply, assert_has, ip};
-use crate::{Kind, Write};
+use crate::{ObjectKind, Write};
 use std::collections::BTreeSet;
 
 fn with(policy: v1::NetworkPolicy) -> NodeState {
@@ -86,7 +86,7 @@ fn isolation_is_shared_and_logged_above() {
         "table=IngressDefaultRule, priority=201,reg1=0x25 actions=set_field:0x800/0x1800->reg0,set_field:0x2000000/0xfe000000->reg0,set_field:0x84/0xff->reg2,set_field:0x400000/0x600000->reg0,ct_forget,goto_table:Output",
     ]);
     assert_eq!(lines(&node_state, Table::IngressDefaultRule).len(), 2);
-    let gone = crate::Key::new(Kind::NetworkPolicy, "np:default/a");
+    let gone = crate::Key::new(ObjectKind::NetworkPolicy, "np:default/a");
     let plan = node_state.plan(Write { remove: vec![gone], ..Write::default() });
     assert!(plan.updates.is_empty(), "others isolate still: {:?}", plan.updates);
     node_state.settle(plan);
@@ -277,7 +277,7 @@ fn packets_that_enter_again_are_judged_without_a_connection() {
         "table=EgressMetric, priority=200,reg4=0x20000000/0x20000000,reg5=0x2 actions=goto_table:L3Forwarding",
     ]);
     assert_eq!(problems(&node_state, "np:default/a"), [("FEATURE".to_owned(), "rules[0].logging".to_owned())]);
-    let part = node_state.store().compiled(&crate::Key::new(Kind::NetworkPolicy, "np:default/a")).unwrap_or_else(|| panic!("no flows"));
+    let part = node_state.store().compiled(&crate::Key::new(ObjectKind::NetworkPolicy, "np:default/a")).unwrap_or_else(|| panic!("no flows"));
     let counters = part.flows().iter().filter(|flow| flow.flow.table == Table::EgressMetric.number());
     let named: Vec<_> = counters.map(|flow| crate::rules_of(&flow.flow)).collect();
     assert!(named.len() > 1 && named.iter().all(|rules| *rules == [2]), "what counts for a rule names it: {named:?}");
@@ -366,7 +366,7 @@ fn rules_make_room_and_their_policies_are_written_anew() {
     // Written again with other content it keeps its number.
     apply(&mut node_state, vec![object(acnp("a", 7.0, deny(DROP)))]);
     assert_eq!(number(&node_state, "acnp:a", "in"), 2);
-    let gone = crate::Key::new(Kind::NetworkPolicy, "acnp:a");
+    let gone = crate::Key::new(ObjectKind::NetworkPolicy, "acnp:a");
     let plan = node_state.plan(Write { remove: vec![gone], ..Write::default() });
     node_state.settle(plan);
     apply(&mut node_state, vec![object(acnp("a", 7.0, deny(DROP)))]);

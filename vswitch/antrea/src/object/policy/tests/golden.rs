@@ -150,7 +150,7 @@ fn each_has_its_twin_for_ipv6() {
 fn each_flow_of_a_policy_names_its_rules() {
     let node_state = document_node_state(true);
     let own: BTreeSet<u32> = node_state.ids().rules_of(ACNP).iter().filter_map(|key| node_state.ids().rule(key)).collect();
-    let part = node_state.store().compiled(&crate::Key::new(crate::Kind::NetworkPolicy, ACNP)).unwrap_or_else(|| panic!("no flows"));
+    let part = node_state.store().compiled(&crate::Key::new(crate::ObjectKind::NetworkPolicy, ACNP)).unwrap_or_else(|| panic!("no flows"));
     let mut named = BTreeSet::new();
     for flow in part.flows() {
         let rules = crate::rules_of(&flow.flow);

@@ -93,7 +93,7 @@ fn policies(node_state: &NodeState) -> Vec<v1::NetworkPolicy> {
         Object::NetworkPolicy(policy) => Some(policy.clone()),
         _ => None,
     };
-    node_state.desired().of(crate::Kind::NetworkPolicy).filter_map(of).collect()
+    node_state.desired().of(crate::ObjectKind::NetworkPolicy).filter_map(of).collect()
 }
 
 fn passes(node_state: &NodeState, wanted: u32) -> bool {
@@ -102,7 +102,7 @@ fn passes(node_state: &NodeState, wanted: u32) -> bool {
 }
 
 fn addresses(node_state: &NodeState, group: &str) -> Vec<IpAddr> {
-    let all = node_state.desired().get(&crate::Key::new(crate::Kind::AddressGroup, group)).map(|entry| entry.message.clone());
+    let all = node_state.desired().get(&crate::Key::new(crate::ObjectKind::AddressGroup, group)).map(|entry| entry.message.clone());
     let Some(Object::AddressGroup(group)) = all else { return Vec::new() };
     let of = |member: v1::GroupMember| match member.member {
         Some(v1::group_member::Member::Address(text)) => text.parse().ok(),

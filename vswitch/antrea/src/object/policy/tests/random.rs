@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::dump;
-use crate::{Key, Kind, Write};
+use crate::{Key, ObjectKind, Write};
 use proptest::prelude::*;
 
 const ADDRESSES: [&str; 5] = ["10.10.0.26", "10.10.1.1", "fd00:10:10::1a", "192.0.2.1", "fd00:10:11::1"];
@@ -81,7 +81,7 @@ pub(super) fn policy(at: usize, form: u32) -> Object {
 
 fn policy_key(at: usize) -> Key {
     let name = if at < 2 { format!("np:default/{at}") } else { format!("acnp:{at}") };
-    Key::new(Kind::NetworkPolicy, &name)
+    Key::new(ObjectKind::NetworkPolicy, &name)
 }
 
 fn write(step: Step) -> Write {
@@ -89,7 +89,7 @@ fn write(step: Step) -> Write {
     let gone = |key| Write { remove: vec![key], ..Write::default() };
     match step {
         Step::Pod(at) => one(a_pod(PODS[at], true)),
-        Step::NoPod(at) => gone(Key::new(Kind::Pod, &format!("default/{}", PODS[at]))),
+        Step::NoPod(at) => gone(Key::new(ObjectKind::Pod, &format!("default/{}", PODS[at]))),
         Step::Group(at, form) => one(match at {
             2 => group_of_pods("g2", &chosen(&PODS, form)),
             _ => group(&format!("g{at}"), &chosen(&ADDRESSES, form)),

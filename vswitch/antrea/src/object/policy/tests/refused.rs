@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{apply, refused};
-use crate::{Key, Kind, Write};
+use crate::{Key, ObjectKind, Write};
 
 fn good() -> v1::NetworkPolicy {
     acnp("good", 5.0, vec![rule("in", ALLOW, from("client"), vec![tcp(80)])])
@@ -216,7 +216,7 @@ fn groups() {
 #[test]
 fn what_is_named_cannot_go() {
     let mut node_state = a_node_state();
-    for (kind, name) in [(Kind::AddressGroup, "client"), (Kind::AppliedToGroup, "web")] {
+    for (kind, name) in [(ObjectKind::AddressGroup, "client"), (ObjectKind::AppliedToGroup, "web")] {
         let plan = node_state.plan(Write { remove: vec![Key::new(kind, name)], ..Write::default() });
         let codes: Vec<String> = plan.result.statuses.iter().flat_map(|status| &status.problems).map(|problem| problem.code.clone()).collect();
         assert_eq!(codes, ["IN_USE"], "{name}");

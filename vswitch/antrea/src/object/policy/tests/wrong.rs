@@ -3,7 +3,7 @@
 use super::random::{policy, world};
 use super::*;
 use crate::testing::line;
-use crate::{Key, Kind, Write};
+use crate::{Key, ObjectKind, Write};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 use vswitch_flow::classifier::reference::Reference;
@@ -153,11 +153,11 @@ proptest! {
         let ideal = node_state(&dual_node(), world().into_iter().chain(right.iter().cloned().map(object)).collect());
         let mut objects = world();
         if let Some(missing) = missing {
-            objects.retain(|other| crate::Object::key_of(other) != Key::new(Kind::AddressGroup, &format!("g{missing}")));
+            objects.retain(|other| crate::Object::key_of(other) != Key::new(ObjectKind::AddressGroup, &format!("g{missing}")));
         }
         if bad_group {
             // Members of before, some of them written wrong.
-            objects.retain(|other| crate::Object::key_of(other) != Key::new(Kind::AddressGroup, "g1"));
+            objects.retain(|other| crate::Object::key_of(other) != Key::new(ObjectKind::AddressGroup, "g1"));
             objects.push(group("g1", &["10.10.1.1", "10.10.0.25/33", "web"]));
         }
         let mut written = Vec::new();
@@ -204,7 +204,7 @@ proptest! {
         let refused = again.result.statuses.iter().filter(|status| status.outcome() == v1::ObjectOutcome::Refused).count();
         prop_assert_eq!(refused, spoiled.iter().flatten().count(), "{:?}", again.result.statuses);
         real.settle(again);
-        let remove = real.desired().of(Kind::NetworkPolicy).map(|(key, _)| key.clone()).collect();
+        let remove = real.desired().of(ObjectKind::NetworkPolicy).map(|(key, _)| key.clone()).collect();
         let plan = real.plan(Write { remove, ..Write::default() });
         real.settle(plan);
         put(&mut real, world().into_iter().chain(right.into_iter().map(object)).collect());

@@ -199,7 +199,7 @@ fn a_port_that_goes_leaves_its_endpoints_without_effect() {
     let mut node_state = node_state(&document_node(), vec![Object::Service(named_port.clone()), Object::Endpoints(set)]);
     named_port.ports.pop();
     crate::testing::apply(&mut node_state, vec![Object::Service(named_port)]);
-    let key = crate::Key::new(crate::Kind::Endpoints, "default/there:b");
+    let key = crate::Key::new(crate::ObjectKind::Endpoints, "default/there:b");
     assert_eq!(node_state.degraded()[&key].all()[0].code, crate::Code::Pending);
     assert_eq!(node_state.ids().group_keys_of("default/there").len(), 1);
 }

@@ -2,7 +2,7 @@
 
 use super::{cluster_ip, endpoints};
 use crate::testing::{document_node, node_state};
-use crate::{Flush, Key, Kind, NodeState, Write};
+use crate::{Flush, Key, ObjectKind, NodeState, Write};
 use std::net::IpAddr;
 use vswitch_flow::spec::{FlowSpec, Update};
 use vswitch_flow::text::{FlowCommand, parse_flow};
@@ -53,7 +53,7 @@ fn an_endpoint_that_leaves_takes_its_connections_of_udp() {
     let (flush, deleted) = write(&mut node_state, vec![Object::Endpoints(endpoints("udp", &["10.10.0.24"]))], vec![]);
     assert_eq!(flush, [at(None, 30053, left), at(Some(ip("10.96.3.1")), 80, left)]);
     assert!(deleted.is_empty());
-    let set = Key::new(Kind::Endpoints, "default/udp:");
+    let set = Key::new(ObjectKind::Endpoints, "default/udp:");
     let (flush, _) = write(&mut node_state, vec![], vec![set]);
     assert_eq!(flush.len(), 2, "the other one: {flush:?}");
 }
@@ -94,7 +94,7 @@ fn an_address_or_port_that_goes_takes_all_of_it() {
     assert_eq!(flush, gone);
     // At the cluster IP; at the Node's address and where the host translates to.
     assert_eq!(deleted.len(), 3, "{deleted:#?}");
-    let service = Key::new(Kind::Service, "default/udp");
+    let service = Key::new(ObjectKind::Service, "default/udp");
     let (flush, _) = write(&mut node_state, vec![], vec![service]);
     assert_eq!(flush.len(), 4, "only what the Service says, not its endpoints: {flush:?}");
 }
@@ -106,7 +106,7 @@ fn a_port_of_another_name_has_other_endpoints() {
     other.ports[0].name = "dns".to_owned();
     let mut set = endpoints("udp", &["10.10.0.25"]);
     set.port = "dns".to_owned();
-    let old = Key::new(Kind::Endpoints, "default/udp:");
+    let old = Key::new(ObjectKind::Endpoints, "default/udp:");
     let (flush, _) = write(&mut node_state, vec![Object::Service(other), Object::Endpoints(set)], vec![old]);
     assert_eq!(flush, [at(None, 30053, None), at(Some(ip("10.96.3.1")), 80, None)]);
 }

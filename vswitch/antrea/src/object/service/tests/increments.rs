@@ -1,7 +1,7 @@
 //! Any sequence of increments ends where one write of its end does; what is reverted has never been.
 
 use crate::testing::{document_node, line, node_state};
-use crate::{Key, Kind, Object, NodeState, Write};
+use crate::{Key, ObjectKind, Object, NodeState, Write};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_flow::spec::{BucketPlace, BucketSpec, FlowSpec, GroupSpec, Update};
@@ -75,8 +75,8 @@ fn a_set() -> impl Strategy<Value = Step> {
 fn a_removal() -> impl Strategy<Value = Step> {
     (0..SERVICES, 0_usize..3).prop_map(|(at, what)| {
         Step::Remove(match what {
-            0 => Key::new(Kind::Service, &name(at)),
-            port => Key::new(Kind::Endpoints, &format!("{}:p{}", name(at), port - 1)),
+            0 => Key::new(ObjectKind::Service, &name(at)),
+            port => Key::new(ObjectKind::Endpoints, &format!("{}:p{}", name(at), port - 1)),
         })
     })
 }
@@ -235,7 +235,7 @@ proptest! {
             prop_assert_eq!(there.all(), bridge(increments.store().everything()).all());
         }
         // Endpoints of a port that their Service has no more have no effect, and would be refused by now.
-        let effective = |key: &Key| key.kind != Kind::Endpoints || !increments.degraded().contains_key(key);
+        let effective = |key: &Key| key.kind != ObjectKind::Endpoints || !increments.degraded().contains_key(key);
         let end = increments.desired().all().filter(|(key, _)| effective(key));
         let end: Vec<Message> = end.map(|(_, entry)| entry.message.clone()).collect();
         let written: Vec<String> = end.iter().map(|message| Object::key_of(message).to_string()).collect();
@@ -246,7 +246,7 @@ proptest! {
         }
         prop_assert_eq!(nameless(&increments), nameless(&at_once), "{:?}", written);
         let degraded = |node_state: &NodeState| -> Vec<String> {
-            let services = node_state.degraded().iter().filter(|(key, _)| key.kind == Kind::Service);
+            let services = node_state.degraded().iter().filter(|(key, _)| key.kind == ObjectKind::Service);
             services.map(|(key, problems)| format!("{key} {problems:?}")).collect()
         };
         prop_assert_eq!(degraded(&increments), degraded(&at_once));

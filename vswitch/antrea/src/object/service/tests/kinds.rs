@@ -256,7 +256,7 @@ fn nested_services_lead_to_the_groups_of_others_whoever_comes_first() {
     );
     assert_eq!(with(&written, "ServiceLB", &["learn(", "load:0x1->NXM_NX_REG4[24]"]).len(), 1);
     let write = crate::Write {
-        remove: vec![crate::Key::new(crate::Kind::Service, "default/inner")],
+        remove: vec![crate::Key::new(crate::ObjectKind::Service, "default/inner")],
         ..crate::Write::default()
     };
     let plan = written.plan(write);
@@ -327,7 +327,7 @@ fn maglev_groups_are_the_same_everywhere() {
 #[test]
 fn endpoints_that_are_not_there_are_pending_and_refused_meanwhile() {
     let mut written = node_state(&document_node(), vec![Object::Service(cluster_ip("late", "10.96.2.5"))]);
-    let key = crate::Key::new(crate::Kind::Service, "default/late");
+    let key = crate::Key::new(crate::ObjectKind::Service, "default/late");
     assert_eq!(written.degraded()[&key].all()[0].code, crate::Code::Pending);
     let before = id(&written, "late", false);
     crate::testing::apply(&mut written, vec![web("late")]);
@@ -339,7 +339,7 @@ fn endpoints_that_are_not_there_are_pending_and_refused_meanwhile() {
 fn shared_flows_stay_as_long_as_one_service_has_the_endpoint() {
     let mut written = node_state(&document_node(), documents());
     let remove = |node_state: &mut NodeState, name: &str| {
-        let remove = vec![crate::Key::new(crate::Kind::Service, &format!("default/{name}"))];
+        let remove = vec![crate::Key::new(crate::ObjectKind::Service, &format!("default/{name}"))];
         let plan = node_state.plan(crate::Write { remove, ..crate::Write::default() });
         assert!(plan.result.applied);
         node_state.settle(plan);

@@ -1,7 +1,7 @@
 //! Things with many writers, against all of them looked at each time; and what one of them costs.
 
 use crate::store::layer::Layer;
-use crate::{Key, Kind};
+use crate::{Key, ObjectKind};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn union(values: &[&Arc<Vec<u32>>]) -> Option<Arc<Vec<u32>>> {
 }
 
 fn key(number: u32) -> Key {
-    Key::new(Kind::Pod, &format!("default/{number}"))
+    Key::new(ObjectKind::Pod, &format!("default/{number}"))
 }
 
 #[test]

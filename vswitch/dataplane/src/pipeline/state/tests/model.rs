@@ -4,7 +4,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use vswitch_flow::action::{CheckContext, Place, check};
+use vswitch_flow::action::{CheckContext, ListPlace, check};
 
 #[derive(Clone, Debug)]
 struct ModelFlow {
@@ -311,7 +311,8 @@ fn same(old: &FlowSpec, new: &FlowSpec) -> bool {
 }
 
 fn check_actions(actions: &[Action], matching: &SparseMatch, table: u8) -> Result<(), &'static str> {
-    check(actions, &CheckContext { matching: Some(matching), place: Place::Flow { table } }).map_err(|error| error.code)
+    check(actions, &CheckContext { matching: Some(matching), place: ListPlace::Flow { table } })
+        .map_err(|error| error.code)
 }
 
 fn shown(bench: &Bench) -> String {
