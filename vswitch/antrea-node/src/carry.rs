@@ -78,7 +78,7 @@ impl Antrea {
                 let problem = Problem::new(Code::Pipeline, "", format!("{refusal}: {update:?}"));
                 // Not the whole of the update: a flow may have 65,536 clauses.
                 tracing::error!(
-                    what = problem.told().reason,
+                    what = problem.to_proto().reason,
                     "the pipeline refused what Antrea's objects came to; report it"
                 );
                 state.node_state.revert(plan);
@@ -142,11 +142,11 @@ pub(super) fn withdraw(result: &mut v1::WriteResult) {
 
 /// One more object that was refused, told first.
 pub(super) fn add_refusal(result: &mut v1::WriteResult, key: &Key, problem: &Problem) {
-    let object = key.told();
+    let object = key.to_proto();
     result.statuses.retain(|status| status.object.as_ref() != Some(&object));
     let outcome = v1::ObjectOutcome::Refused.into();
     let status =
-        v1::ObjectStatus { object: Some(object), outcome, problems: vec![problem.told()], warnings: Vec::new() };
+        v1::ObjectStatus { object: Some(object), outcome, problems: vec![problem.to_proto()], warnings: Vec::new() };
     result.statuses.insert(0, status);
     *result.counts.entry("REFUSED".to_owned()).or_default() += 1;
 }

@@ -34,9 +34,9 @@ pub(super) fn status(state: &State, key: &Key) -> v1::ObjectStatus {
     let problems = state.node_state.degraded().get(key).map(Problems::all).unwrap_or_default();
     let outcome = if problems.is_empty() { v1::ObjectOutcome::Applied } else { v1::ObjectOutcome::Degraded };
     v1::ObjectStatus {
-        object: Some(key.told()),
+        object: Some(key.to_proto()),
         outcome: outcome.into(),
-        problems: problems.iter().map(Problem::told).collect(),
+        problems: problems.iter().map(Problem::to_proto).collect(),
         warnings: Vec::new(),
     }
 }
@@ -105,7 +105,7 @@ impl Antrea {
             let mut status = status(state, key);
             let problems = ports.intersection(&lost).map(|port| {
                 let reason = format!("port {port:?} has lost its peer: nothing comes or goes by it");
-                Problem::new(Code::Port, "port", reason).told()
+                Problem::new(Code::Port, "port", reason).to_proto()
             });
             let mut problems: Vec<_> = problems.collect();
             if !problems.is_empty() {

@@ -32,9 +32,9 @@ pub(super) fn holders(node_state: &NodeState, synced: &BTreeSet<ObjectKind>) -> 
     });
     let told = missing.chain(node_state.unbound()).take(vswitch_antrea::limits::TOLD_MAX);
     told.map(|(key, problem)| v1::ObjectStatus {
-        object: Some(key.told()),
+        object: Some(key.to_proto()),
         outcome: v1::ObjectOutcome::Degraded.into(),
-        problems: vec![problem.told()],
+        problems: vec![problem.to_proto()],
         warnings: Vec::new(),
     })
     .collect()

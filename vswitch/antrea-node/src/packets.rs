@@ -106,7 +106,7 @@ impl Telling {
         } else {
             service.clone()
         };
-        let first = || v1::ServiceRefused { service, tuple: Some(tuple.told()), packets: 1 };
+        let first = || v1::ServiceRefused { service, tuple: Some(tuple.to_proto()), packets: 1 };
         let again = |refused: &mut v1::ServiceRefused| refused.packets = refused.packets.saturating_add(1);
         ready.refused.extend(self.refused.add(now, key, first, again));
     }

@@ -101,7 +101,7 @@ impl Antrea {
         for (key, _) in desired.all() {
             let kind = kinds
                 .entry(key.kind)
-                .or_insert_with(|| v1::KindState { kind: key.kind.told().into(), ..v1::KindState::default() });
+                .or_insert_with(|| v1::KindState { kind: key.kind.to_proto().into(), ..v1::KindState::default() });
             kind.objects += 1;
             kind.degraded += u64::from(state.node_state.degraded().contains_key(key));
             let own = |flow: &&vswitch_antrea::Contribution| store.owner_count(&flow.id) <= 1;
@@ -203,7 +203,7 @@ impl Antrea {
                 let Update::AddFlow(flow) = parsed.value else { return Ok(found) };
                 let id = FlowId::of(&flow);
                 let owners = state.node_state.store().owners(&id);
-                found.objects = owners.iter().map(|key| key.told()).collect();
+                found.objects = owners.iter().map(|key| key.to_proto()).collect();
                 let merged = state.node_state.store().flow(&id).unwrap_or_else(|| Arc::new(flow));
                 let is_its = |rule: &v1::RuleRef| {
                     owners.binary_search(&&Key::new(ObjectKind::NetworkPolicy, &rule.policy)).is_ok()
@@ -213,11 +213,11 @@ impl Antrea {
             }
             Flow::Cookie(cookie) => {
                 let owner = Category::serial(*cookie).and_then(|serial| state.node_state.ids().object_of(serial));
-                found.objects = owner.map(Key::told).into_iter().collect();
+                found.objects = owner.map(Key::to_proto).into_iter().collect();
             }
             Flow::RuleNumber(number) => {
                 found.rules = rule_ref(*number).into_iter().collect();
-                let owner = |rule: &v1::RuleRef| Key::new(ObjectKind::NetworkPolicy, &rule.policy).told();
+                let owner = |rule: &v1::RuleRef| Key::new(ObjectKind::NetworkPolicy, &rule.policy).to_proto();
                 found.objects = found.rules.iter().map(owner).collect();
             }
         }

@@ -40,7 +40,7 @@ impl ObjectKind {
 
     /// In the interface.
     #[must_use]
-    pub const fn told(self) -> v1::Kind {
+    pub const fn to_proto(self) -> v1::Kind {
         match self {
             Self::Node => v1::Kind::Node,
             Self::PeerNode => v1::Kind::PeerNode,
@@ -60,7 +60,7 @@ impl ObjectKind {
     /// From the interface; None: not one that is written as an object.
     #[must_use]
     pub fn read(told: v1::Kind) -> Option<Self> {
-        Self::WRITTEN.into_iter().find(|kind| kind.told() == told)
+        Self::WRITTEN.into_iter().find(|kind| kind.to_proto() == told)
     }
 
     /// In words: `Pod`.
@@ -107,8 +107,8 @@ impl Key {
 
     /// In the interface.
     #[must_use]
-    pub fn told(&self) -> v1::ObjectRef {
-        v1::ObjectRef { kind: self.kind.told().into(), name: self.name.to_string() }
+    pub fn to_proto(&self) -> v1::ObjectRef {
+        v1::ObjectRef { kind: self.kind.to_proto().into(), name: self.name.to_string() }
     }
 }
 

@@ -87,13 +87,13 @@ impl Problem {
 
     /// As the interface tells it.
     #[must_use]
-    pub fn told(&self) -> v1::Problem {
+    pub fn to_proto(&self) -> v1::Problem {
         v1::Problem {
             code: self.code.name().to_owned(),
             reason: clip(&self.reason),
             field: clip(&self.field),
             hint: clip(&self.hint),
-            other: self.other.as_ref().map(Key::told),
+            other: self.other.as_ref().map(Key::to_proto),
         }
     }
 }

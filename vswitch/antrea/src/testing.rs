@@ -166,7 +166,7 @@ pub(crate) fn refused(node_state: &mut NodeState, object: v1::object::Object) ->
 
 /// What is told of one object that is written alone, and taken: what of it has no effect.
 pub(crate) fn degraded(node_state: &mut NodeState, object: v1::object::Object) -> Vec<v1::Problem> {
-    let key = crate::Object::key_of(&object).told();
+    let key = crate::Object::key_of(&object).to_proto();
     let plan = node_state.plan(Write { objects: vec![object], ..Write::default() });
     let mut statuses = plan.result.statuses.iter().filter(|status| status.object.as_ref() == Some(&key));
     let status = statuses.next().cloned().unwrap_or_default();

@@ -89,12 +89,12 @@ pub(crate) struct IdsMessage {
 
 /// What has numbers, as a message.
 pub(super) trait Told: Ord + Clone {
-    fn told(&self) -> KeyMessage;
+    fn to_proto(&self) -> KeyMessage;
     fn read(message: &KeyMessage) -> Option<Self>;
 }
 
 impl Told for RuleKey {
-    fn told(&self) -> KeyMessage {
+    fn to_proto(&self) -> KeyMessage {
         KeyMessage { name: self.policy.to_string(), compiled: self.rule.to_string(), ..KeyMessage::default() }
     }
 
@@ -104,7 +104,7 @@ impl Told for RuleKey {
 }
 
 impl Told for GroupKey {
-    fn told(&self) -> KeyMessage {
+    fn to_proto(&self) -> KeyMessage {
         let message = KeyMessage::default();
         match self {
             Self::Service { service, port, family, local } => KeyMessage {
@@ -136,7 +136,7 @@ impl Told for GroupKey {
 }
 
 impl Told for IpAddr {
-    fn told(&self) -> KeyMessage {
+    fn to_proto(&self) -> KeyMessage {
         KeyMessage { address: octets(self), ..KeyMessage::default() }
     }
 
@@ -146,8 +146,8 @@ impl Told for IpAddr {
 }
 
 impl Told for Key {
-    fn told(&self) -> KeyMessage {
-        let kind = u32::try_from(i32::from(self.kind.told())).unwrap_or_default();
+    fn to_proto(&self) -> KeyMessage {
+        let kind = u32::try_from(i32::from(self.kind.to_proto())).unwrap_or_default();
         KeyMessage { kind, name: self.name.to_string(), ..KeyMessage::default() }
     }
 
@@ -171,8 +171,8 @@ fn address(octets: &[u8]) -> Option<IpAddr> {
 }
 
 impl<K: Told> Numbers<K> {
-    fn told(&self) -> NumbersMessage {
-        let number = |(key, number): (&K, &u32)| NumberMessage { key: Some(key.told()), number: *number };
+    fn to_proto(&self) -> NumbersMessage {
+        let number = |(key, number): (&K, &u32)| NumberMessage { key: Some(key.to_proto()), number: *number };
         NumbersMessage { next: self.next, taken: self.by_key.iter().map(number).collect() }
     }
 
@@ -201,22 +201,22 @@ impl<K: Told> Numbers<K> {
 
 impl Ids {
     /// For a file.
-    pub(crate) fn told(&self) -> IdsMessage {
+    pub(crate) fn to_proto(&self) -> IdsMessage {
         let bucket =
             |((to, port), id): (&Bucket, &u32)| BucketMessage { address: octets(to), port: u32::from(*port), id: *id };
         let buckets = |(group, buckets): (&GroupKey, &Arc<BTreeMap<Bucket, u32>>)| BucketsMessage {
-            group: Some(group.told()),
+            group: Some(group.to_proto()),
             buckets: buckets.iter().map(bucket).collect(),
         };
         // The same numbers are the same bytes.
         let mut groups: Vec<_> = self.buckets.iter().collect();
         groups.sort_unstable_by_key(|(group, _)| *group);
         IdsMessage {
-            rules: Some(self.rules.told()),
-            groups: Some(self.groups.told()),
-            marks: Some(self.marks.told()),
-            vlans: Some(self.vlans.told()),
-            cookies: Some(self.cookies.told()),
+            rules: Some(self.rules.to_proto()),
+            groups: Some(self.groups.to_proto()),
+            marks: Some(self.marks.to_proto()),
+            vlans: Some(self.vlans.to_proto()),
+            cookies: Some(self.cookies.to_proto()),
             buckets: groups.into_iter().map(buckets).collect(),
         }
     }
@@ -286,8 +286,8 @@ mod tests {
     #[test]
     fn numbers_survive_being_written() {
         let ids = some();
-        let mut again = Ids::read(ids.told()).unwrap();
-        assert_eq!(again.told(), ids.told());
+        let mut again = Ids::read(ids.to_proto()).unwrap();
+        assert_eq!(again.to_proto(), ids.to_proto());
         assert_eq!(again.rule(&rule("np:a/b", "in-4")), Some(6));
         assert_eq!(again.claim_rule(&rule("np:a/b", "new")), Ok(7), "3 is free, and was a rule's");
         again.skip_unknown();
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn numbers_that_nobody_has_are_refused() {
-        let good = some().told();
+        let good = some().to_proto();
         let with = |change: fn(&mut NumbersMessage)| {
             let mut message = good.clone();
             change(message.marks.as_mut().unwrap());

@@ -19,7 +19,7 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    const fn told(self) -> (v1::ObjectOutcome, &'static str) {
+    const fn to_proto(self) -> (v1::ObjectOutcome, &'static str) {
         match self {
             Self::Applied => (v1::ObjectOutcome::Applied, "APPLIED"),
             Self::Unchanged => (v1::ObjectOutcome::Unchanged, "UNCHANGED"),
@@ -50,7 +50,7 @@ pub(super) fn of(statuses: Vec<Status>, applied: bool, changed: Counts, only_odd
     let mut told = Vec::new();
     let mut texts = 0;
     for Status { key, outcome, problems } in statuses {
-        let (value, word) = outcome.told();
+        let (value, word) = outcome.to_proto();
         *counts.entry(word.to_owned()).or_default() += 1;
         let warnings = problems.warnings();
         if only_odd && outcome.plain() && problems.is_empty() && warnings.is_empty() {
@@ -58,9 +58,9 @@ pub(super) fn of(statuses: Vec<Status>, applied: bool, changed: Counts, only_odd
         }
         texts += usize::from(!problems.is_empty() || !warnings.is_empty());
         let is_told = texts <= TOLD_MAX;
-        let problems = problems.all().iter().filter(|_| is_told).map(Problem::told).collect();
+        let problems = problems.all().iter().filter(|_| is_told).map(Problem::to_proto).collect();
         let warnings = if is_told { warnings } else { Vec::new() };
-        told.push(v1::ObjectStatus { object: Some(key.told()), outcome: value.into(), problems, warnings });
+        told.push(v1::ObjectStatus { object: Some(key.to_proto()), outcome: value.into(), problems, warnings });
     }
     v1::WriteResult {
         applied,

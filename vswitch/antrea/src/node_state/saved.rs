@@ -109,7 +109,7 @@ impl Snapshot {
         let head = KeptMessage {
             node: self.node.clone(),
             objects: Vec::new(),
-            ids: Some(self.ids.told()),
+            ids: Some(self.ids.to_proto()),
             gate_open: self.gate_open,
             round: self.round,
             committed_unix_ms: self.committed_unix_ms,
@@ -123,7 +123,7 @@ impl Snapshot {
                 .entries
                 .iter()
                 .filter(|entry| entry.withheld)
-                .map(|entry| Object::key_of(&entry.message).told())
+                .map(|entry| Object::key_of(&entry.message).to_proto())
                 .collect(),
             holders: self.holders.clone(),
         };
@@ -249,5 +249,5 @@ fn key(told: &v1::ObjectRef) -> Option<Key> {
 }
 
 fn holder((claim, key): (&Claim, &Key)) -> HolderMessage {
-    HolderMessage { object: Some(key.told()), claim: claim.to_string() }
+    HolderMessage { object: Some(key.to_proto()), claim: claim.to_string() }
 }

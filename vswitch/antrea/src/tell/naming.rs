@@ -19,7 +19,7 @@ pub struct PolicyVerdict {
 impl PolicyVerdict {
     /// In the interface; None: no rule had anything to say.
     #[must_use]
-    pub fn told(&self) -> Option<v1::FlowVerdict> {
+    pub fn to_proto(&self) -> Option<v1::FlowVerdict> {
         let (rule, action) = self.rule.clone()?;
         Some(v1::FlowVerdict { rule: Some(rule), action: action.to_owned() })
     }
@@ -50,8 +50,8 @@ impl Parties {
         record.destination_pod = text(&self.destination_pod);
         record.service = text(&self.service);
         record.egress = text(&self.egress);
-        record.egress_verdict = self.egress_verdict.told();
-        record.ingress_verdict = self.ingress_verdict.told();
+        record.egress_verdict = self.egress_verdict.to_proto();
+        record.ingress_verdict = self.ingress_verdict.to_proto();
     }
 }
 
@@ -148,7 +148,7 @@ impl<'a> Naming<'a> {
             disposition: decision.disposition.name().to_owned(),
             priority: self.facts.ids.priorities.get(&key).unwrap_or_default().into(),
             applied_to: applied_to.map(|pod| pod.name.to_string()).unwrap_or_default(),
-            tuple: Some(packet.tuple.told()),
+            tuple: Some(packet.tuple.to_proto()),
             packet_len: packet.len,
             log_label: message.map(|rule| rule.log_label.clone()).unwrap_or_default(),
             packets: 1,
@@ -183,7 +183,7 @@ impl<'a> Naming<'a> {
         parties.egress = None;
         let mut record = v1::FlowRecord {
             kind: v1::FlowRecordKind::Denied.into(),
-            original: Some(original.told()),
+            original: Some(original.to_proto()),
             zone: low32(Field::CtZone),
             mark: low32(Field::CtMark),
             label: label_bytes(label),

@@ -251,7 +251,8 @@ fn connections_have_their_pods_services_rules_and_egress() {
     assert_eq!(parties.source_pod.as_deref(), Some("default/web"));
     assert_eq!(parties.destination_pod.as_deref(), Some("default/db"));
     assert_eq!((parties.service.as_deref(), parties.egress.as_deref()), (Some("default/dns:tcp"), None));
-    let verdicts = [&parties.egress_verdict, &parties.ingress_verdict].map(|verdict| verdict.told().expect("a rule"));
+    let verdicts =
+        [&parties.egress_verdict, &parties.ingress_verdict].map(|verdict| verdict.to_proto().expect("a rule"));
     let names = verdicts.map(|told| (told.rule.map(|rule| rule.rule).unwrap_or_default(), told.action));
     assert_eq!(names, [("out".to_owned(), "Allow".to_owned()), ("in".to_owned(), "Allow".to_owned())]);
 
@@ -274,11 +275,11 @@ fn connections_have_their_pods_services_rules_and_egress() {
     });
     node_state.settle(plan);
     let parties = naming(&node_state).parties(&tuple("203.0.113.1", 53), ip("203.0.113.1"), label);
-    let told = parties.ingress_verdict.told().and_then(|verdict| verdict.rule);
+    let told = parties.ingress_verdict.to_proto().and_then(|verdict| verdict.rule);
     assert_eq!(told, Some(v1::RuleRef { number: allow, ..v1::RuleRef::default() }));
     apply(&mut node_state, vec![Object::Egress(v1::Egress { name: "a".to_owned(), ..egress("web") })]);
     assert_eq!(egress_to(&node_state, "203.0.113.1").as_deref(), Some("a"), "the lower name");
-    assert!(Parties::default().ingress_verdict.told().is_none());
+    assert!(Parties::default().ingress_verdict.to_proto().is_none());
 }
 
 #[test]
@@ -287,7 +288,7 @@ fn icmp_has_an_identifier_and_a_type() {
     echo[23] = 1;
     echo[34..42].copy_from_slice(&[8, 0, 0, 0, 0x12, 0x34, 0, 1]);
     let packet = Packet::read(&echo).expect("IP");
-    let told = packet.tuple.told();
+    let told = packet.tuple.to_proto();
     assert_eq!((told.src_port, told.dst_port), (0, 0));
     assert_eq!(told.icmp, Some(vswitch_proto::v1::IcmpEnds { id: 0x1234, r#type: 8, code: 0 }));
     let ct = [(Field::CtNwProto, 1), (Field::CtNwSrc, 5), (Field::CtNwDst, 6), (Field::CtTpSrc, 8)];

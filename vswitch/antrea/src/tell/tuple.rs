@@ -33,7 +33,7 @@ impl Tuple {
 
     /// In the interface.
     #[must_use]
-    pub fn told(&self) -> ConnectionTuple {
+    pub fn to_proto(&self) -> ConnectionTuple {
         let octets = |address: &IpAddr| match address {
             IpAddr::V4(v4) => v4.octets().to_vec(),
             IpAddr::V6(v6) => v6.octets().to_vec(),

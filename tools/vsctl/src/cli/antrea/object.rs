@@ -12,7 +12,7 @@ pub(crate) struct Object {
 
 impl Object {
     /// As requests name it.
-    pub(crate) fn told(&self) -> ObjectRef {
+    pub(crate) fn to_proto(&self) -> ObjectRef {
         ObjectRef { kind: self.kind.into(), name: self.name.clone() }
     }
 }

@@ -23,7 +23,7 @@ pub(super) async fn show(client: &Client, of: &Object, rule: Option<&str>, form:
         return Err(usage(ErrorKind::ArgumentConflict, "--rule: only policies have rules; give policy/NAME"));
     }
     let request = v1::ListObjectFlowsRequest {
-        object: Some(of.told()),
+        object: Some(of.to_proto()),
         rule: rule.unwrap_or_default().to_owned(),
         form: form.into(),
         names,
@@ -41,11 +41,11 @@ async fn why_none(client: &Client, of: &Object, rule: Option<&str>) -> Result<Ve
 }
 
 fn reasons(state: &v1::GetStateResponse, of: &Object, rule: Option<&str>) -> Vec<String> {
-    let name = object(&of.told());
+    let name = object(&of.to_proto());
     if !state.gate_open {
         return vec![format!("{name} has no flows yet: the gate is shut; `vsctl antrea status` says why")];
     }
-    let is_it = |status: &&v1::ObjectStatus| status.object.as_ref() == Some(&of.told());
+    let is_it = |status: &&v1::ObjectStatus| status.object.as_ref() == Some(&of.to_proto());
     let problems = state.degraded.iter().find(is_it).map(|status| status.problems.as_slice()).unwrap_or_default();
     if !problems.is_empty() {
         return problems.iter().map(|told| format!("{name} has no flows: {}", problem(told))).collect();
@@ -175,7 +175,7 @@ mod tests {
         );
         let problem =
             v1::Problem { code: "EMPTY".to_owned(), reason: "it applies to nothing".to_owned(), ..Default::default() };
-        let status = v1::ObjectStatus { object: Some(of.told()), problems: vec![problem], ..Default::default() };
+        let status = v1::ObjectStatus { object: Some(of.to_proto()), problems: vec![problem], ..Default::default() };
         let degraded = v1::GetStateResponse { degraded: vec![status], ..open };
         assert_eq!(reasons(&degraded, &of, None), ["policy/np:a/b has no flows: EMPTY: it applies to nothing"]);
     }

@@ -144,7 +144,7 @@ impl v1::sync_service_server::SyncService for AntreaServices {
             flow: Some(entry(&info, telling, &names)),
             table: table.to_owned(),
             purpose: purpose.to_owned(),
-            shared_with: shared_with.iter().map(Key::told).collect(),
+            shared_with: shared_with.iter().map(Key::to_proto).collect(),
         };
         let message = |flows| v1::ListObjectFlowsResponse { flows };
         Ok(Response::new(measured_parts(None, flows, CHUNK, present, v1::ObjectFlow::encoded_len, message)))
