@@ -18,7 +18,7 @@ pub(super) struct Carry {
     pub(super) dry_run: bool,
     /// The gate opens: everything there is, is written with it.
     pub(super) opens: bool,
-    /// An agent said it: it is to outlive a restart.
+    /// An agent declared it: it is to outlive a restart.
     pub(super) said: bool,
 }
 

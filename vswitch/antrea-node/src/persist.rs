@@ -1,4 +1,4 @@
-//! What agents said, over a restart.
+//! What agents declared, over a restart.
 //!
 //! Two files of `[antrea] state_dir`. `state`: the messages as they came, and numbers, written behind the calls, at most once a second. `unwritten`, empty: there are answered calls that `state` does
 //! not know. It is made, and on the disk, before such a call changes anything, and goes when `state` has caught up. So a switch that finds it was killed in between: a deny may be missing, and it

@@ -30,7 +30,7 @@ impl Antrea {
                 let aside = disk.put_aside().map_or_else(String::new, |path| path.display().to_string());
                 tracing::error!(
                     file = %disk.state().display(), %error, aside,
-                    "nothing of what agents said before the stop is known: the gate is shut until one has synced"
+                    "nothing of what agents declared before the stop is known: the gate is shut until one has synced"
                 );
             }
         }
@@ -53,7 +53,7 @@ impl Antrea {
         // What is wrong is replaced by what isolates; only what may deny and has no name is not.
         let is_lost = refused.iter().any(|(key, _)| super::gate::DENYING.contains(&key.kind));
         let opens = was_open && !behind && !is_lost;
-        tracing::info!(objects, round = state.round, opens, "what agents said before the stop is known");
+        tracing::info!(objects, round = state.round, opens, "what agents declared before the stop is known");
         if behind {
             tracing::warn!(
                 "the switch was killed before all answered calls were on the disk: the gate is shut until an agent has synced"
@@ -91,7 +91,9 @@ impl Antrea {
                     self.follow_wire(state, When::Come);
                     self.tell_round(state.round, true);
                 }
-                Err(error) => tracing::error!(%error, "what agents said before cannot be written; the gate is shut"),
+                Err(error) => {
+                    tracing::error!(%error, "what agents declared before cannot be written; the gate is shut")
+                }
             }
         }
         // Somebody may watch already.
@@ -177,7 +179,7 @@ impl Antrea {
             state.snapshot()
         };
         if let Err(error) = disk.write(&snapshot) {
-            tracing::error!(file = %disk.state().display(), %error, "what agents said cannot be written");
+            tracing::error!(file = %disk.state().display(), %error, "what agents declared cannot be written");
             self.state.lock().dirty = true;
             return false;
         }

@@ -95,7 +95,7 @@ fn ports_of(entry: &Entry) -> BTreeSet<String> {
     claimed.chain(entry.object.ports()).collect()
 }
 
-/// All that agents said, and what it came to.
+/// All that agents declared, and what it came to.
 #[derive(Debug, Default)]
 pub struct NodeState {
     node: Option<(v1::NodeConfig, Arc<Node>)>,

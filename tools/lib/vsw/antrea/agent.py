@@ -1,6 +1,6 @@
 """A small agent: it answers packets to a Service without Endpoints, as Antrea's does, with a TCP reset or an ICMP error.
 
-The document's flows need it. Those that the switch makes of what the control agent says refuse by themselves, and only tell."""
+The document's flows need it. Those that the switch makes of what the control agent declares refuse by themselves, and only tell."""
 
 import json
 import struct

@@ -95,7 +95,7 @@ class Manifests:
         return self.switch.json("antrea", "status")
 
     def told(self):
-        """Whether the switch forwards by what the agent said; Failure when the agent has ended."""
+        """Whether the switch forwards by what the agent declared; Failure when the agent has ended."""
         if self.process.poll() is not None:
             raise Failure(f"vswitch-agent ended with status {self.process.returncode}; its log:\n{self.log.read_text()}")
         return bool(self.state().get("gate_open"))

@@ -253,7 +253,7 @@ class Multicast:
         return "db hears web2, not client"
 
     def by_agent(self, _family):
-        """A report is the agent's: who has sent one gets nothing before the agent says that it is in the group, and as long as it says so."""
+        """A report is the agent's: who has sent one gets nothing before the agent declares that it is in the group, and as long as it says so."""
         group, out = "239.1.1.7", []
 
         def sends():
@@ -271,7 +271,7 @@ class Multicast:
             sends()
             self._say(group, "--pod", "default/db")
             if not receiver.hears(sends()):
-                raise Failure("the agent says that db is in the group, and db gets nothing")
+                raise Failure("the agent declares that db is in the group, and db gets nothing")
             self._say(group)
             sends()
             frames = wire.frames()
@@ -286,7 +286,7 @@ class Multicast:
             raise Failure(f"said is {members_}, there is {said}")
 
     def _said(self, group):
-        """Pods that are in a group because the agent says so."""
+        """Pods that are in a group because the agent declares so."""
         return [pod for state in self.switch.json("antrea", "multicast") if state["address"] == group for pod in state["pods"]]
 
     def by_agent_no_more(self, _family):

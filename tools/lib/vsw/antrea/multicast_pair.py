@@ -71,7 +71,7 @@ class Across:
                 process = machine.spawn(argv, stdout=log, stderr=log)
             stack.callback(machine.end, process)
         for side, switch in self.switches.items():
-            machine.expect(f"node {side.number} forwards by what its agent says", lambda: switch.json("antrea", "status").get("gate_open"))
+            machine.expect(f"node {side.number} forwards by what its agent declares", lambda: switch.json("antrea", "status").get("gate_open"))
             switch.vsctl("antrea", "set-multicast", "--versions", "3")
         for pod in self.pods:
             node.run(pod, "nft", "delete", "table", "inet", "deaf")

@@ -229,5 +229,5 @@ The Nodes stay until Ctrl-C. In another terminal:
   ip netns exec {names['client@1']} ping {side.FAR}                          # web2 of Node 2; ip netns lists the other namespaces
   ip netns exec {names[at(SIDES[0], NODE)]} tcpdump -ni {UPLINK}                          # the wire
   vsctl tnl-neigh-show; vsctl tnl-ports-show; vsctl route-show       # how the other Node is reached
-  vsctl antrea peers; vsctl antrea trace-flow default/client-1 10.10.1.26   # what the agent said of the other Node; what a packet meets
+  vsctl antrea peers; vsctl antrea trace-flow default/client-1 10.10.1.26   # what the agent declared of the other Node; what a packet meets
   vsctl dump-flows --names br0 table=L3Forwarding                    # rules with their counters"""

@@ -90,7 +90,7 @@ class Show(Table):
         socket = self.directory / "vswitch.sock"
         client = self.node.names[world.CLIENT.name]
         ours = "" if self.args.document else f"""
-  vsctl antrea status; vsctl antrea rules                            # what the agent said, and how often its rules were hit
+  vsctl antrea status; vsctl antrea rules                            # what the agent declared, and how often its rules were hit
   vsctl antrea flows pod/default/web; vsctl antrea services -o endpoints
   $EDITOR {self.manifests.directory}/network-policy.yaml             # a second later the switch does as it says"""
         return f"""

@@ -101,7 +101,7 @@ class Uplink(PastHosts):
                 process = machine.spawn(argv, stdout=log, stderr=log)
             stack.callback(machine.end, process)
         for side, switch in self.switches.items():
-            machine.expect(f"node {side.number} forwards by what its agent says", lambda: switch.json("antrea", "status").get("gate_open"))
+            machine.expect(f"node {side.number} forwards by what its agent declares", lambda: switch.json("antrea", "status").get("gate_open"))
             machine.expect(f"next hops of node {side.number} have answered", lambda: all(hop["mac"] for hop in self._hops(side)), lambda: self._hops(side))
 
     def _hops(self, side):

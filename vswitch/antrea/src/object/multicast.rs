@@ -1,4 +1,4 @@
-//! `MulticastGroup`: one that an agent says, which then reads IGMP itself ([`crate::node::PacketCategory::Igmp`] taken over); and groups that are there
+//! `MulticastGroup`: one that an agent declares, which then reads IGMP itself ([`crate::node::PacketCategory::Igmp`] taken over); and groups that are there
 //! without any object: those that Pods and Nodes were heard to join, everybody's, and that of all Nodes.
 
 mod compile;
@@ -121,7 +121,7 @@ pub(crate) fn compile(target: Target, receivers: &Receivers, facts: &Facts<'_>, 
     compile::compile(target, receivers, facts, compiled);
 }
 
-/// Why what an agent says of groups has no effect.
+/// Why what an agent declares of groups has no effect.
 pub(crate) fn heard() -> Problem {
     let problem = Problem::new(Code::Feature, "", "the switch knows groups itself, by IGMP");
     problem.hint("take IGMP over (NodeConfig.taken_over) to say them")

@@ -258,13 +258,13 @@ fn reflection(dummies: bool) -> Builder<'static> {
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
-/// Does something that blocks with what agents said.
+/// Does something that blocks with what agents declared.
 async fn on<R: Send + 'static>(antrea: &Arc<Antrea>, call: impl FnOnce(&Antrea) -> R + Send + 'static) -> Option<R> {
     let antrea = Arc::clone(antrea);
     tokio::task::spawn_blocking(move || call(&antrea)).await.ok()
 }
 
-/// Writes what agents said to the disk, behind their calls.
+/// Writes what agents declared to the disk, behind their calls.
 async fn write_behind(antrea: Arc<Antrea>) {
     loop {
         antrea.changed().await;

@@ -80,7 +80,7 @@ pub struct ConntrackConfig {
 /// Section `[antrea]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AntreaConfig {
-    /// Directory of what agents said, over a restart; none: the switch waits for an agent.
+    /// Directory of what agents declared, over a restart; none: the switch waits for an agent.
     pub state_dir: Option<PathBuf>,
 }
 

@@ -135,7 +135,7 @@ fn who_goes_gets_nothing_and_one_of_its_name_neither() {
     assert_eq!(without[0].matches("bucket_id").count(), 2, "{without:?}");
     apply(&mut node_state, vec![Object::Pod(pod("web"))]);
     assert_eq!(groups(&node_state), without, "another Pod of its name has joined nothing");
-    // A sync of everything does not sweep what no agent said.
+    // A sync of everything does not sweep what no agent declared.
     let objects: Vec<Object> = node_state.desired().all().map(|(_, entry)| entry.message.clone()).collect();
     let plan = node_state.plan(Write { objects, sweep: ObjectKind::WRITTEN.into(), ..Write::default() });
     assert!(plan.updates.is_empty(), "{:?}", plan.updates);

@@ -102,7 +102,7 @@ async fn what_is_heard_becomes_groups() {
     assert_eq!(running.flow_count().await, flows + 1, "the group's");
     let sent = running.switch.calls.lock().iter().filter(|call| call.starts_with("packet-out")).count();
     assert!(sent >= 4, "queries in three versions, and a question to the other Node: {sent}");
-    // A sync sweeps nothing that no agent said; a Pod that goes takes its membership along.
+    // A sync sweeps nothing that no agent declared; a Pod that goes takes its membership along.
     let synced = running.sync(round(2), objects()).await.expect("a sync").result.unwrap_or_default();
     assert_eq!(synced.flows_changed, 0, "{synced:?}");
     running.sync(round(3), vec![object(pod("db", 25)), peer.clone()]).await.expect("a sync");

@@ -1,4 +1,4 @@
-//! What agents said, over a restart of the switch.
+//! What agents declared, over a restart of the switch.
 
 use super::{Running, mac, node, object, pod, round};
 use std::path::Path;
