@@ -10,8 +10,8 @@
 //! owners ([`Arena::disown`]), who waits for nothing but the end of sections meanwhile; and nobody waits inside of one.
 
 use super::cold::Cold;
-use super::control::Skew;
 use super::free::Free;
+use super::helper_control::Skew;
 use super::hot::{Hot, Mine};
 use super::life::Life;
 use super::lock::{Held, Lock};

@@ -2,13 +2,12 @@
 //!
 //! `track` and `open` are the walk of a packet, `link` the short one of the next packet like it, `related` that of an error; `index` and `arena` the table, with `life`, `hot`, `cold`, `wide` and `rare` for what
 //! a place holds, `lock` and `owner` for who may touch it, `free` for those that hold nothing; `expire` and `dump` what the control side does; `forget` what a packet takes back;
-//! `saved` how all of it outlives the process; `prefetch` what a packet will read of it; `limits`, `events`, `counters`, `helper` and `control` one small thing each.
+//! `saved` how all of it outlives the process; `prefetch` what a packet will read of it; `limits`, `events`, `counters`, `helper` and `helper_control` one small thing each.
 
 mod arena;
 mod cold;
 mod config;
 mod connection;
-mod control;
 mod counters;
 mod dump;
 mod events;
@@ -16,6 +15,7 @@ mod expire;
 mod forget;
 mod free;
 mod helper;
+mod helper_control;
 mod hot;
 mod index;
 mod life;
@@ -36,11 +36,11 @@ mod words;
 
 pub use config::Config;
 pub use connection::{Connection, Filter};
-pub use control::Control;
 pub use counters::Counts;
 pub use events::{Event, EventKind};
 pub use forget::Handle;
 pub use helper::Expected;
+pub use helper_control::Control;
 pub use limits::{Limits, ZoneCount};
 pub use link::Link;
 pub use owner::Owner;

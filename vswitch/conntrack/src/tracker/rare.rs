@@ -1,7 +1,7 @@
 //! What few connections have, those of helpers: by place, and the one thing that is allocated when it comes. Only connections with [`super::life::Life::RARE`] ask.
 
-use super::control::Skew;
 use super::free::LISTS;
+use super::helper_control::Skew;
 use crate::Tuple;
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 use super::super::Words;
 use super::super::arena::{Entry, Locked};
 use super::super::connection::age;
-use super::super::control::Skew;
+use super::super::helper_control::Skew;
 use super::super::life::Life;
 use super::super::words::{halves, whole};
 use super::{Input, NARROW, RestoreError, WIDE};
