@@ -2,8 +2,8 @@
 
 use crate::kinds::ruled::{Class, WrongPolicy};
 use crate::kinds::{
-    Body, Document, DocumentKey, Labels, Meta, antrea_policy, cluster_group, egress, endpoint_slice, k8s_policy, node,
-    node_config, pod, service, tier, traffic_control,
+    Document, DocumentBody, DocumentKey, Labels, Meta, antrea_policy, cluster_group, egress, endpoint_slice,
+    k8s_policy, node, node_config, pod, service, tier, traffic_control,
 };
 use crate::problem::{Origin, Problem};
 use std::collections::btree_map::Entry;
@@ -77,9 +77,9 @@ impl Model {
 
     fn insert(&mut self, Document { key, origin, meta, body }: Document) -> Result<(), Box<Problem>> {
         let double = match &body {
-            Body::K8sPolicy(body) => Some(WrongPolicy::of_k8s(&body.spec)),
-            Body::AntreaPolicy(body) => Some(WrongPolicy::of_antrea(Class::Antrea, &body.spec)),
-            Body::ClusterPolicy(body) => Some(WrongPolicy::of_antrea(Class::Cluster, &body.spec)),
+            DocumentBody::K8sPolicy(body) => Some(WrongPolicy::of_k8s(&body.spec)),
+            DocumentBody::AntreaPolicy(body) => Some(WrongPolicy::of_antrea(Class::Antrea, &body.spec)),
+            DocumentBody::ClusterPolicy(body) => Some(WrongPolicy::of_antrea(Class::Cluster, &body.spec)),
             _ => None,
         };
         let again = double.map(|body| Item { meta: meta.clone(), origin: origin.clone(), body });
@@ -100,33 +100,39 @@ impl Model {
         self.wrong.insert(key);
     }
 
-    fn insert_body(&mut self, key: &DocumentKey, origin: Origin, meta: Meta, body: Body) -> Result<(), Box<Double>> {
+    fn insert_body(
+        &mut self,
+        key: &DocumentKey,
+        origin: Origin,
+        meta: Meta,
+        body: DocumentBody,
+    ) -> Result<(), Box<Double>> {
         match body {
-            Body::WrongPolicy(body) => {
+            DocumentBody::WrongPolicy(body) => {
                 self.wrong_policies.push(Item { meta, origin, body: *body });
                 Ok(())
             }
-            Body::Wrong { has_meta, pod } => {
+            DocumentBody::Wrong { has_meta, pod } => {
                 if let (Some(body), false) = (pod, key.1.is_empty()) {
                     self.doubtful.insert(key.1.clone(), (Item { meta, origin, body: *body }, has_meta));
                 }
                 self.wrong.insert(key.clone());
                 Ok(())
             }
-            Body::Namespace => insert(&mut self.namespaces, origin, meta, ()),
-            Body::Node(body) => insert(&mut self.nodes, origin, meta, body),
-            Body::NodeConfig(body) => insert(&mut self.node_configs, origin, meta, *body),
-            Body::Pod(body) => insert(&mut self.pods, origin, meta, *body),
-            Body::Service(body) => insert(&mut self.services, origin, meta, *body),
-            Body::EndpointSlice(body) => insert(&mut self.endpoint_slices, origin, meta, *body),
-            Body::K8sPolicy(body) => insert(&mut self.k8s_policies, origin, meta, *body),
-            Body::AntreaPolicy(body) => insert(&mut self.antrea_policies, origin, meta, *body),
-            Body::ClusterPolicy(body) => insert(&mut self.cluster_policies, origin, meta, *body),
-            Body::Tier(body) => insert(&mut self.tiers, origin, meta, body),
-            Body::ClusterGroup(body) => insert(&mut self.cluster_groups, origin, meta, *body),
-            Body::Group(body) => insert(&mut self.groups, origin, meta, *body),
-            Body::Egress(body) => insert(&mut self.egresses, origin, meta, *body),
-            Body::TrafficControl(body) => insert(&mut self.traffic_controls, origin, meta, *body),
+            DocumentBody::Namespace => insert(&mut self.namespaces, origin, meta, ()),
+            DocumentBody::Node(body) => insert(&mut self.nodes, origin, meta, body),
+            DocumentBody::NodeConfig(body) => insert(&mut self.node_configs, origin, meta, *body),
+            DocumentBody::Pod(body) => insert(&mut self.pods, origin, meta, *body),
+            DocumentBody::Service(body) => insert(&mut self.services, origin, meta, *body),
+            DocumentBody::EndpointSlice(body) => insert(&mut self.endpoint_slices, origin, meta, *body),
+            DocumentBody::K8sPolicy(body) => insert(&mut self.k8s_policies, origin, meta, *body),
+            DocumentBody::AntreaPolicy(body) => insert(&mut self.antrea_policies, origin, meta, *body),
+            DocumentBody::ClusterPolicy(body) => insert(&mut self.cluster_policies, origin, meta, *body),
+            DocumentBody::Tier(body) => insert(&mut self.tiers, origin, meta, body),
+            DocumentBody::ClusterGroup(body) => insert(&mut self.cluster_groups, origin, meta, *body),
+            DocumentBody::Group(body) => insert(&mut self.groups, origin, meta, *body),
+            DocumentBody::Egress(body) => insert(&mut self.egresses, origin, meta, *body),
+            DocumentBody::TrafficControl(body) => insert(&mut self.traffic_controls, origin, meta, *body),
         }
     }
 

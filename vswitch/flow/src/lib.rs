@@ -26,7 +26,7 @@ pub mod spec;
 mod testing;
 pub mod text;
 
-pub use absent::Kind;
+pub use absent::PacketKind;
 pub use action::Action;
 pub use field::{Field, Location, Subfield};
 pub use key::{

@@ -1,6 +1,6 @@
 //! Rules of policies one by one: a rule that is not understood leaves the others as they are. And what is left of a policy that is not understood.
 
-use super::Body;
+use super::DocumentBody;
 use super::antrea_policy::{self, Action, AppliedTo};
 use super::k8s_policy::{self, PolicyType};
 use super::selector::Selector;

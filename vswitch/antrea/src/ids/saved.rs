@@ -22,7 +22,7 @@ pub(crate) struct KeyMessage {
     name: String,
     /// Of a rule, of a Service's port.
     #[prost(string, tag = "3")]
-    compiled: String,
+    part: String,
     #[prost(bool, tag = "4")]
     ipv6: bool,
     #[prost(bool, tag = "5")]
@@ -95,11 +95,11 @@ pub(super) trait Told: Ord + Clone {
 
 impl Told for RuleKey {
     fn to_proto(&self) -> KeyMessage {
-        KeyMessage { name: self.policy.to_string(), compiled: self.rule.to_string(), ..KeyMessage::default() }
+        KeyMessage { name: self.policy.to_string(), part: self.rule.to_string(), ..KeyMessage::default() }
     }
 
     fn read(message: &KeyMessage) -> Option<Self> {
-        Some(Self { policy: message.name.as_str().into(), rule: message.compiled.as_str().into() })
+        Some(Self { policy: message.name.as_str().into(), rule: message.part.as_str().into() })
     }
 }
 
@@ -110,7 +110,7 @@ impl Told for GroupKey {
             Self::Service { service, port, family, local } => KeyMessage {
                 kind: 1,
                 name: service.to_string(),
-                compiled: port.to_string(),
+                part: port.to_string(),
                 ipv6: *family == Family::V6,
                 local: *local,
                 ..message
@@ -124,7 +124,7 @@ impl Told for GroupKey {
         match message.kind {
             1 => Some(Self::Service {
                 service: message.name.as_str().into(),
-                port: message.compiled.as_str().into(),
+                port: message.part.as_str().into(),
                 family: if message.ipv6 { Family::V6 } else { Family::V4 },
                 local: message.local,
             }),

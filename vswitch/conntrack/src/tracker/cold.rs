@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32};
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(super) struct Cold {
-    /// By [`Direction`]: the addresses of the tuple, source and destination. If they are v6: first the number of the line that they are in, and nothing.
+    /// By [`Direction`]: the addresses of the tuple, source and destination. If they are of IPv6: first the number of the line that they are in, and nothing.
     addresses: [Word; 2],
     /// Ports, zone, protocol and family of the original tuple, as [`Words`] has them, and [`WIDE`].
     rest: Word,

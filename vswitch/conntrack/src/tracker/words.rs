@@ -85,7 +85,7 @@ impl Words {
     }
 }
 
-/// Low and high half of what is too v6 for a word.
+/// Low and high half of what is too wide for a word.
 #[expect(clippy::cast_possible_truncation, reason = "the low half is what is meant")]
 pub(super) const fn halves(value: u128) -> [u64; 2] {
     [value as u64, (value >> 64) as u64]

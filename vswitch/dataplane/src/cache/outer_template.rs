@@ -1,6 +1,6 @@
 //! What the outer headers of a tunnel's packets have in common, as bytes: the next packet is compared with that before anything of it is read.
 //!
-//! Of IPv4 and UDP, with nothing optional: Geneve and VXLAN. The other ones are read, and so are those whose DF bit is another one than that of the packet that opened the entry.
+//! Of IPv4 and UDP, with nothing optional: Geneve and VXLAN. The other ones are read, and so are those whose DF bit is another one than that of the packet that made the entry.
 
 use vswitch_dpdk::U8x32;
 

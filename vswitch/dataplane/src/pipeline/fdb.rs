@@ -133,7 +133,7 @@ impl Bucket {
 
 /// Where a key is looked for first: the index of a bucket. Computing it early lets [`FdbReader::prefetch`] hide the memory.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Place(usize);
+pub struct FdbPlace(usize);
 
 /// A table as a burst's loops hold it: what never changes is in values of their own, since a compiler must assume of
 /// anything inside an [`Fdb`] that another thread changes it.
@@ -463,7 +463,7 @@ impl FdbReader<'_> {
     #[inline]
     #[must_use]
     pub fn place(&self, key: FdbKey) -> FdbPlace {
-        Place(index(key.0.wrapping_mul(self.multiplier) >> self.shift))
+        FdbPlace(index(key.0.wrapping_mul(self.multiplier) >> self.shift))
     }
 
     /// Asks for the cache line of a place.

@@ -328,7 +328,7 @@ mod plain_tests {
     /// What is taken for a packet of the last one's tunnel by its bytes says what that one says.
     #[test]
     fn what_is_like_a_packet_is_read_like_it() {
-        use crate::cache::Alike;
+        use crate::cache::OuterTemplate;
         let kinds = prop_oneof![Just(TunnelKind::Geneve), Just(TunnelKind::Vxlan), Just(TunnelKind::Gre)];
         let changes = prop::collection::vec((0_usize..64, any::<u8>()), 0..3);
         proptest!(|(kind in kinds, id: u32, outside: (u8, u8), inner in [26_usize..200, 26..200], changes in changes)| {
@@ -336,7 +336,7 @@ mod plain_tests {
             let mut next = packet((kind, V4), id, outside, inner[1]);
             let op = DecapOp { vtep: PortId(3), kind, max: None };
             let (words, header) = plain_words(op, &first, first.len(), || Csum::Unknown).expect("plain");
-            let alike = Alike::of(&first, header);
+            let alike = OuterTemplate::of(&first, header);
             prop_assert_eq!(alike.is_some(), kind != TunnelKind::Gre, "{:?}", kind);
             let alike = alike.filter(|alike| alike.fits(&next, next.len()));
             prop_assert_eq!(alike.is_some(), kind != TunnelKind::Gre, "{:02x?}, then {:02x?}", first, next);

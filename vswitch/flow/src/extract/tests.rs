@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::text::{NoNames, Style, compose, format_key, parse_key};
-use crate::{FIRST_PACKET_WORD, Field, FlowMask, Kind, LAST_PACKET_WORD, WORDS};
+use crate::{FIRST_PACKET_WORD, Field, FlowMask, LAST_PACKET_WORD, PacketKind, WORDS};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -147,7 +147,7 @@ fn check_any(frame: &[u8], len: usize) -> Result<(), TestCaseError> {
     let mut key = FlowKey::default();
     let layers = extract(frame, len, &mut key);
     let mut mask = FlowMask([u64::MAX; WORDS]);
-    mask.close_protocol(Kind::of(&key));
+    mask.close_protocol(PacketKind::of(&key));
     prop_assert_eq!(&key.masked(&mask), &key);
     prop_assert!(key.0[..FIRST_PACKET_WORD].iter().chain(&key.0[LAST_PACKET_WORD..]).all(|word| *word == 0));
     if frame.len().min(len) < 14 {
@@ -176,7 +176,7 @@ fn a_closed_mask_means_the_same_packets() {
             before.add(Field::EthType);
             before.add(field);
             let mut closed = before.clone();
-            closed.close_protocol(Kind::of(key));
+            closed.close_protocol(PacketKind::of(key));
             dropped += usize::from(!closed.contains(&before));
             for other in keys.iter().filter(|other| other.masked(&closed) == key.masked(&closed)) {
                 assert_eq!(other.masked(&before), key.masked(&before), "{field:?}: {key:?} and {other:?}");

@@ -7,7 +7,7 @@
 use super::tags::Tags;
 use vswitch_flow::action::port;
 use vswitch_flow::{
-    FIRST_PACKET_WORD, Field, FlowKey, FlowMask, LAST_PACKET_WORD, Subfield, TunnelKind, WORDS, metadata_words,
+    FIRST_PACKET_WORD, Field, FlowKey, FlowMask, LAST_PACKET_WORD, PacketKind, Subfield, WORDS, metadata_words,
 };
 
 /// Present bit of a TCI in a key.
@@ -56,14 +56,14 @@ pub(super) struct View {
     pub(super) packet: Packet,
     pub(super) mask: FlowMask,
     /// Of the packet that came in.
-    kind: TunnelKind,
+    kind: PacketKind,
 }
 
 impl View {
     /// Of a packet that comes in. Metadata and registers are the pipeline's own: they count as written.
     pub(super) fn new(key: &FlowKey) -> Self {
         let packet = Packet { key: key.clone(), ..Packet::default() };
-        let mut view = Self { packet, mask: FlowMask::default(), kind: TunnelKind::of(key) };
+        let mut view = Self { packet, mask: FlowMask::default(), kind: PacketKind::of(key) };
         view.packet.key.set(Field::ActsetOutput, u128::from(port::UNSET));
         view.packet.key.set(Field::ConjId, 0);
         if key.get(Field::DpHash) == 0 {

@@ -66,7 +66,7 @@ fn it_is_on_the_wire_as_itself() {
     // What is not tagged is not tagged on its way out either.
     assert!(!dump_of(&node_state, &["VLAN"]).iter().any(|line| line.contains("web2")));
     for key in [Key::node(), Key::new(ObjectKind::Pod, "default/web"), Key::new(ObjectKind::Pod, "default/web2")] {
-        assert!(node_state.store().part(&key).unwrap().faults().is_empty(), "{key}");
+        assert!(node_state.store().compiled(&key).unwrap().faults().is_empty(), "{key}");
     }
 }
 
