@@ -8,10 +8,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # Lines that a document may have.
-LINES = {"README.md": 150}
+LINES = {"README.md": 150, "ARCHITECTURE.md": 150}
 COLUMNS = 100
 # Not yet rewritten: these may be wider.
-TO_DO = {"ARCHITECTURE.md", "CHANGELOG.md", "docs/antrea.md"}
+TO_DO = set()
 # What is no page of the book.
 NO_PAGES = {"docs/SUMMARY.md"}
 FENCE = re.compile(r"^\s*(```+|~~~+)")

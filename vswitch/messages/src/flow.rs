@@ -3,7 +3,7 @@
 use super::actions::{Text, actions};
 use super::{actions_out, matching, narrow, narrow16, wrong};
 use std::sync::Arc;
-use vswitch_flow::action::{CheckContext, Place, accept, known_table};
+use vswitch_flow::action::{CheckContext, ListPlace, accept, known_table};
 use vswitch_flow::spec::{FlowFilter, FlowFlags, FlowSpec, Update};
 use vswitch_flow::text::{Names, Parsed, Style, TextError, format_actions, format_match, parse_match};
 use vswitch_flow::{Action, SparseMatch};
@@ -32,7 +32,7 @@ fn parsed_match(text: &str, names: &dyn Names) -> Result<Parsed<SparseMatch>, Te
 }
 
 /// A list of actions as the switch takes it: what the parser of text does with it, too.
-fn accepted(list: Vec<Action>, matching: Option<&SparseMatch>, place: Place) -> Result<Vec<Action>, TextError> {
+fn accepted(list: Vec<Action>, matching: Option<&SparseMatch>, place: ListPlace) -> Result<Vec<Action>, TextError> {
     accept(list, &CheckContext { matching, place })
         .map_err(|error| TextError { code: error.code, ..wrong("actions", error.reason, error.hint) })
 }
@@ -52,7 +52,7 @@ pub fn flow(message: &v1::Flow, names: &dyn Names) -> Result<Parsed<FlowSpec>, T
         None => Text::None,
     };
     let actions = actions(&doing, names, &mut warnings)?;
-    let actions = accepted(actions, Some(&matching), Place::Flow { table })?;
+    let actions = accepted(actions, Some(&matching), ListPlace::Flow { table })?;
     let flags = message.flags.unwrap_or_default();
     let flow = FlowSpec {
         table,
@@ -108,7 +108,7 @@ pub fn modify(message: &v1::ModifyFlows, names: &dyn Names) -> Result<Parsed<Upd
         None => Text::None,
     };
     let actions = actions(&doing, names, &mut warnings)?;
-    let place = Place::Flow { table: filter.table.unwrap_or_default() };
+    let place = ListPlace::Flow { table: filter.table.unwrap_or_default() };
     let actions = accepted(actions, Some(&filter.matching), place)?;
     let update = Update::ModifyFlows {
         filter,
@@ -152,10 +152,10 @@ pub fn flow_message(flow: &FlowSpec, typed: bool, style: Style, names: &dyn Name
 
 /// The same of a bucket's.
 pub(super) fn accepted_of_bucket(list: Vec<Action>) -> Result<Vec<Action>, TextError> {
-    accepted(list, None, Place::Bucket)
+    accepted(list, None, ListPlace::Bucket)
 }
 
 /// The same of a packet-out's.
 pub fn accepted_of_packet_out(list: Vec<Action>) -> Result<Vec<Action>, TextError> {
-    accepted(list, None, Place::PacketOut)
+    accepted(list, None, ListPlace::PacketOut)
 }
