@@ -335,3 +335,30 @@ async fn what_was_refused_is_tried_again_while_other_things_change() {
         |request: &ApplyObjectsRequest| kinds_and_names(&request.objects).contains(&"Egress egress-web".to_owned());
     assert!(state.increments[1..].iter().any(again), "{:?}", state.increments.len());
 }
+
+#[tokio::test]
+async fn what_was_refused_from_its_first_form_on_goes_with_its_document() {
+    let mut scene = Scene::new(Options::default(), &[]).await;
+    assert!(scene.report().await.gate_open);
+    let policy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: t, namespace: default}\nspec: {podSelector: {}}\n";
+    let key = (Kind::NetworkPolicy as i32, "np:default/t".to_owned());
+    scene.switch.state().refused.insert(key.clone());
+    scene.write("t.yaml", policy);
+    assert!(scene.report().await.is_refused());
+    assert!(scene.step().await.expect("reached").is_none(), "not each second");
+    std::fs::remove_file(scene.path("t.yaml")).expect("removed");
+    scene.scan();
+    let report = scene.report().await;
+    assert!(report.is_refused(), "the switch does not let it go: {report:?}");
+    let place = format!("{}:1 NetworkPolicy default/t", scene.path("t.yaml").display());
+    assert!(common::lines(&report.problems).iter().all(|line| line.starts_with(&place)), "{report:?}");
+    assert!(scene.step().await.expect("reached").is_none(), "not each second");
+    scene.switch.state().refused.clear();
+    scene.driver = std::mem::replace(&mut scene.driver, Driver::new(scene.switch.socket(), Options::default()))
+        .retrying(Duration::ZERO);
+    assert!(!scene.report().await.is_refused());
+    assert!(scene.step().await.expect("reached").is_none(), "it is gone");
+    let state = scene.switch.state();
+    let last = &state.increments.last().expect("one").remove;
+    assert!(last.iter().any(|gone| (gone.kind, gone.name.clone()) == key), "{last:?}");
+}

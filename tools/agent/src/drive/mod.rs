@@ -289,6 +289,7 @@ impl Driver {
         session.is_behind = !result.applied && !refused.is_empty();
         if session.is_behind {
             session.refused.clear();
+            session.kept.clear();
             session.refuse(projection.objects.iter(), session.gone(projection));
         } else {
             self.has_synced = true;
@@ -335,9 +336,9 @@ impl Driver {
         let options = v1::WriteOptions { mode: self.mode().into(), round: session.round, dry_run: false };
         let result = session.client.apply(options, objects, remove).await?;
         let refused = report::refused(&result);
-        let mut report = report::report(&result, projection, &session.told, false, session.gate_open);
+        let mut report = report::report(&result, projection, &session.before(&change.gone), false, session.gate_open);
         report.about = change.put.iter().map(|(_, projected)| projected.origin.clone()).collect();
-        report.about.extend(change.gone.iter().filter_map(|key| Some(session.told.get(key)?.origin.clone())));
+        report.about.extend(change.gone.iter().filter_map(|key| Some(session.known(key)?.origin.clone())));
         if result.applied || refused.is_empty() {
             session.adopt(change.put.clone(), change.gone.clone(), &refused, false);
         } else {

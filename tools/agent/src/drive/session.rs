@@ -4,6 +4,7 @@ use super::client::Client;
 use super::{DriveError, INCREMENT_LEN_MAX};
 use crate::problem::{Origin, Problem};
 use crate::project::{Key, Projected, Projection};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use vswitch_proto::antrea::v1;
@@ -20,8 +21,10 @@ pub(super) struct Session {
     pub(super) refused_node: Option<v1::NodeConfig>,
     /// What the switch has.
     pub(super) told: BTreeMap<Key, Projected>,
-    /// What it refused as it was.
+    /// What it refused as it was. A policy that is refused isolates its Pods all the same: the switch may have it.
     pub(super) refused: BTreeMap<Key, Projected>,
+    /// What it refused to let go.
+    pub(super) kept: BTreeSet<Key>,
     /// The last write was refused as a whole: nothing goes but all of it.
     pub(super) is_behind: bool,
     /// There was none yet: the documents' standing did not allow it.
@@ -46,6 +49,7 @@ impl Session {
             refused_node: None,
             told: BTreeMap::new(),
             refused: BTreeMap::new(),
+            kept: BTreeSet::new(),
             is_behind: false,
             is_partial: false,
             checked: Instant::now(),
@@ -83,19 +87,32 @@ impl Session {
             None => self.told.get(key).is_none_or(|told| told.object != projected.object),
         };
         let put = projection.objects.iter().filter(|(key, projected)| is_news(key, projected)).collect();
-        let gone = self.gone(projection).into_iter().filter(|key| retries || !self.is_kept(key));
+        let gone = self.gone(projection).into_iter().filter(|key| retries || !self.kept.contains(key));
         Change { put, gone: gone.collect() }
     }
 
-    /// The switch has refused to let it go. (What else it has refused of it was another form.)
-    fn is_kept(&self, key: &Key) -> bool {
-        let told = self.told.get(key).map(|told| &told.object);
-        self.refused.get(key).is_some_and(|refused| told == Some(&refused.object))
+    /// What the switch has, or may have although it was refused, and is not to have.
+    pub(super) fn gone(&self, projection: &Projection) -> Vec<Key> {
+        let keys: BTreeSet<&Key> = self.told.keys().chain(self.refused.keys()).collect();
+        keys.into_iter().filter(|key| !projection.objects.contains_key(*key)).cloned().collect()
     }
 
-    /// What the switch has and is not to have.
-    pub(super) fn gone(&self, projection: &Projection) -> Vec<Key> {
-        self.told.keys().filter(|key| !projection.objects.contains_key(*key)).cloned().collect()
+    /// What was told of an object last.
+    pub(super) fn known(&self, key: &Key) -> Option<&Projected> {
+        self.told.get(key).or_else(|| self.refused.get(key))
+    }
+
+    /// What the switch was told of objects before, those that it refused and that are to go among them.
+    pub(super) fn before(&self, gone: &[Key]) -> Cow<'_, BTreeMap<Key, Projected>> {
+        let is_told = |key: &Key| self.told.contains_key(key);
+        let refused = gone.iter().filter(|key| !is_told(key)).filter_map(|key| self.refused.get_key_value(key));
+        let refused: Vec<_> = refused.map(|(key, was)| (key.clone(), was.clone())).collect();
+        if refused.is_empty() {
+            return Cow::Borrowed(&self.told);
+        }
+        let mut all = self.told.clone();
+        all.extend(refused);
+        Cow::Owned(all)
     }
 
     /// An object that others may have been refused for, or that they wait for, goes or changes: its address, its port, its name.
@@ -119,6 +136,7 @@ impl Session {
     /// Takes note of what was refused as a whole: removals, too.
     pub(super) fn refuse<'a>(&mut self, put: impl Iterator<Item = (&'a Key, &'a Projected)>, gone: Vec<Key>) {
         self.refused.extend(put.map(|(key, projected)| (key.clone(), projected.clone())));
+        self.kept.extend(gone.iter().cloned());
         let gone = gone.into_iter().filter_map(|key| self.told.get(&key).map(|was| (key, was.clone())));
         self.refused.extend(gone);
     }
@@ -135,8 +153,10 @@ impl Session {
             let put: BTreeSet<&Key> = put.iter().map(|(key, _)| *key).collect();
             self.told.retain(|key, _| put.contains(key));
             self.refused.clear();
+            self.kept.clear();
         }
         for (key, projected) in put {
+            self.kept.remove(key);
             if refused.contains(key) {
                 self.refused.insert(key.clone(), projected.clone());
             } else {
@@ -146,9 +166,11 @@ impl Session {
         }
         for key in gone {
             if refused.contains(&key) {
+                self.kept.insert(key.clone());
                 let was = self.told.get(&key).cloned();
                 self.refused.extend(was.map(|was| (key, was)));
             } else {
+                self.kept.remove(&key);
                 self.refused.remove(&key);
                 self.told.remove(&key);
             }
