@@ -235,6 +235,19 @@ mod tests {
     }
 
     #[test]
+    fn a_link_to_nothing_is_what_cannot_be_read_from_the_start_whatever_its_name() {
+        for name in ["pol", "pol.d", "p.yaml", "README"] {
+            let dir = tempfile::tempdir().expect("a directory");
+            fs::write(dir.path().join("a.yaml"), GOOD).expect("written");
+            symlink("nowhere", dir.path().join(name)).expect("linked");
+            let mut directory = Directory::new(dir.path(), &[]);
+            directory.scan();
+            directory.scan();
+            assert!(directory.is_blind() && lines(&directory)[0].ends_with("a link to nothing"), "{name}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_read_keeps_all() {
         let ignored = [("inner/ignored.txt", "x: ["), ("inner/.hidden.yaml", "x: [")];
         let (dir, mut directory) = scene(&[("inner/a.yaml", GOOD), ignored[0], ignored[1], ("b.yaml", GOOD)]);
@@ -261,7 +274,7 @@ mod tests {
         for _ in 0..3 {
             directory.scan();
             assert_eq!(directory.documents().len(), 2);
-            assert!(directory.is_blind() && lines(&directory).len() == 2, "{:?}", lines(&directory));
+            assert!(directory.is_blind() && lines(&directory).len() == 3, "{:?}", lines(&directory));
         }
         // The whole is not there.
         let root = dir.path().to_owned();

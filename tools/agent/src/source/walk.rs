@@ -110,8 +110,9 @@ impl Walk<'_> {
             }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // Without a link it went meanwhile. A link to nothing is not absence: what it means may be back soon.
-                if fs::symlink_metadata(&path).is_ok() && (is_manifest || (self.is_known)(&path)) {
+                // Without a link it went meanwhile. A link to nothing is not absence: what it means may be back soon, a
+                // directory of manifests among it, whose name says nothing.
+                if fs::symlink_metadata(&path).is_ok() {
                     self.bad(&path, "a link to nothing".to_owned());
                 }
             }
