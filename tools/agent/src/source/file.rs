@@ -12,6 +12,9 @@ use std::path::Path;
 /// Bytes of one file.
 const FILE_LEN_MAX: u64 = 64 << 20;
 
+/// Where files of the kernel are, of which some make a reader wait.
+const KERNEL: [&str; 2] = ["/proc", "/sys"];
+
 /// Documents by the objects that they are about.
 pub(super) type ByKey = HashMap<DocumentKey, Document>;
 
@@ -116,8 +119,19 @@ pub(super) fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
+/// The text of a file. Only what answers at once is read: no read of a regular file waits for somebody, but for those of
+/// the kernel (`/proc/kmsg`), and those of a mount whose server does not answer.
 fn contents(path: &Path) -> io::Result<String> {
-    if fs::metadata(path)?.len() > FILE_LEN_MAX {
+    let metadata = fs::metadata(path)?;
+    let refused = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    if !metadata.is_file() {
+        return refused("is no regular file".to_owned());
+    }
+    let real = fs::canonicalize(path)?;
+    if KERNEL.iter().any(|kernel| real.starts_with(kernel)) {
+        return refused(format!("is {}, a file of the kernel: not read", shown(&real)));
+    }
+    if metadata.len() > FILE_LEN_MAX {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {FILE_LEN_MAX} bytes")));
     }
     fs::read_to_string(path)
@@ -149,6 +163,22 @@ mod tests {
         assert!(file.read(&path, stamp, &gone) && file.read == Some(stamp) && file.problems.is_empty());
         fs::write(&path, [0xff, 0xfe, 0xff]).expect("written");
         assert!(file.read(&path, stamp, &gone) && file.read == Some(stamp), "that will not be another time");
+    }
+
+    #[test]
+    fn files_of_the_kernel_and_what_is_no_file_are_refused_by_name() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for (i, end) in
+            ["/proc/kmsg", "/proc/self/status", "/sys/kernel/uevent_seqnum", "/dev/null", "/"].iter().enumerate()
+        {
+            let path = dir.path().join(format!("{i}.yaml"));
+            std::os::unix::fs::symlink(end, &path).expect("linked");
+            let error = contents(&path).expect_err(end).to_string();
+            assert!(
+                error.contains(if i < 3 { "a file of the kernel" } else { "is no regular file" }),
+                "{end}: {error}"
+            );
+        }
     }
 
     #[test]
