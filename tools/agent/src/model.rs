@@ -46,6 +46,8 @@ pub struct Model {
     pub cluster_policies: Items<antrea_policy::AntreaPolicyBody>,
     /// Tiers.
     pub tiers: Items<tier::TierBody>,
+    /// All priorities that documents say of a Tier.
+    pub tier_priorities: BTreeMap<String, BTreeSet<u32>>,
     /// ClusterGroups.
     pub cluster_groups: Items<cluster_group::ClusterGroupBody>,
     /// Groups of namespaces.
@@ -76,6 +78,9 @@ impl Model {
     }
 
     fn insert(&mut self, Document { key, origin, meta, body }: Document) -> Result<(), Box<Problem>> {
+        if let DocumentBody::Tier(body) = &body {
+            self.tier_priorities.entry(meta.full_name()).or_default().insert(body.spec.priority);
+        }
         let double = match &body {
             DocumentBody::K8sPolicy(body) => Some(WrongPolicy::of_k8s(&body.spec)),
             DocumentBody::AntreaPolicy(body) => Some(WrongPolicy::of_antrea(Class::Antrea, &body.spec)),

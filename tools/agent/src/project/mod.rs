@@ -6,6 +6,7 @@ mod node;
 mod peers;
 mod policies;
 mod text;
+mod tiers;
 
 use crate::model::Model;
 use crate::problem::{Origin, Problem};
@@ -81,8 +82,10 @@ pub fn project(model: &Model, node: &str) -> (Projection, Vec<Problem>) {
 /// for it is never less than what was meant.
 pub fn project_after(model: &Model, node: &str, memory: &mut Memory) -> (Projection, Vec<Problem>) {
     let (mut world, mut problems) = World::new(model, node);
-    let tiers = model.tiers.iter().map(|(name, tier)| (name.clone(), tier.body.spec.priority));
-    memory.tiers.extend(tiers);
+    memory.forget_tiers(model);
+    let (tiers, more) = tiers::tiers(model, &memory.tiers);
+    memory.tiers = tiers;
+    problems.extend(more);
     world.tiers = memory.tiers.clone();
     let mut projector = Projector { world, memory, projection: Projection::default(), problems: Vec::new() };
     projector.nodes();

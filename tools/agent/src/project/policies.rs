@@ -1,10 +1,10 @@
 //! Policies as they are, and what stands for those that are wrong: never less than what was meant.
 
 use super::hold::Bound;
-use super::{Projector, hold};
+use super::{Projector, hold, tiers};
 use crate::kinds::ruled::{Class, WrongPolicy};
 use crate::kinds::{antrea_policy, k8s_policy};
-use crate::model::Item;
+use crate::model::{Item, Model};
 use crate::problem::{Origin, Problem};
 use crate::resolve::rule::{Groups, address_group};
 use crate::resolve::{World, antrea, k8s};
@@ -30,6 +30,13 @@ impl Memory {
         let mut told = Vec::new();
         let policy = form.resolve(world, &mut told).ok()?;
         (!told.iter().any(Problem::is_error)).then_some(policy)
+    }
+
+    /// Forgets Tiers that have no document any more and that no policy names, as it is or as it was: their places are free.
+    pub(super) fn forget_tiers(&mut self, model: &Model) {
+        let mut named = tiers::named(model);
+        named.extend(self.antrea.values().filter_map(|item| item.body.spec.tier.as_deref()));
+        self.tiers.retain(|name, _| model.tiers.contains_key(name) || named.contains(name.as_str()));
     }
 
     fn keep(&mut self, form: &Form<'_>) {

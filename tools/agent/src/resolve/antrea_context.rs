@@ -8,7 +8,7 @@ use crate::kinds::selector::Selector;
 use crate::problem::{Origin, Problem};
 
 /// Tiers that are there without a document.
-const TIERS: [(&str, u32); 6] = [
+pub const TIERS: [(&str, u32); 6] = [
     ("emergency", 50),
     ("securityops", 100),
     ("networkops", 150),
@@ -28,17 +28,19 @@ impl Context<'_> {
     /// The priority of a tier.
     pub(super) fn tier(&self, name: Option<&str>, odd: &mut Vec<Problem>) -> Result<u32, Box<Problem>> {
         let name = name.unwrap_or("application");
-        if let Some(tier) = self.world.model.tiers.get(name) {
-            return Ok(tier.body.spec.priority);
-        }
         let lower = name.to_lowercase();
         if let Some((_, priority)) = TIERS.iter().find(|(known, _)| *known == lower) {
             return Ok(*priority);
         }
         let reason = format!("there is no Tier {name:?}");
         let Some(priority) = self.world.tiers.get(name) else {
+            let is_there = self.world.model.tiers.contains_key(name);
+            let reason = if is_there { format!("Tier {name:?} is wrong, and never was right") } else { reason };
             return Err(Box::new(self.origin.error("spec.tier", reason)));
         };
+        if self.world.model.tiers.contains_key(name) {
+            return Ok(*priority);
+        }
         odd.push(self.origin.warning("spec.tier", format!("{reason} any more: its policies stay where they were")));
         Ok(*priority)
     }

@@ -67,7 +67,7 @@ pub struct World<'a> {
     slices: BTreeMap<&'a str, BTreeMap<&'a str, Slices<'a>>>,
     /// Pods that may be more than they are known to be.
     doubtful: Doubtful<'a>,
-    /// Tiers that had a document once, and their priorities.
+    /// Tiers that have a document or had one, and their priorities.
     pub tiers: BTreeMap<String, u32>,
     /// What has been selected before, by the selection's text: many policies say the same.
     selected: RefCell<HashMap<String, Selected>>,
