@@ -378,3 +378,30 @@ fn a_policy_whose_name_another_one_has_holds_whom_that_does_not_bind() {
     assert_eq!(applied(&projection, "pods of acnp:p (held)"), ["b/db"]);
     assert!(problems.iter().any(Problem::is_error));
 }
+
+#[test]
+fn a_name_that_no_object_can_have_is_no_forward_reference() {
+    let group = |name: &str, spec: &str| {
+        format!(
+            "apiVersion: crd.antrea.io/v1beta1\nkind: ClusterGroup\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n---\n"
+        )
+    };
+    let drop = |section: &str, peer: &str| {
+        format!(
+            "{CLUSTER}spec: {{priority: 1, appliedTo: [{{podSelector: {{}}}}], {section}: [{{action: Drop, {peer}}}]}}\n"
+        )
+    };
+    let of_group = drop("ingress", "from: [{group: g}]");
+    for (name, is_wrong) in [("later", false), ("''", true), ("'g2 '", true), ("G2", true), ("a/b", true)] {
+        for text in [
+            group("g", &format!("childGroups: [{name}]")) + &of_group,
+            group("g", &format!("serviceReference: {{name: {name}, namespace: a}}")) + &of_group,
+            group("g", &format!("serviceReference: {{name: s, namespace: {name}}}")) + &of_group,
+            drop("egress", &format!("toServices: [{{name: {name}, namespace: a}}]")),
+            drop("ingress", &format!("from: [{{serviceAccount: {{name: {name}, namespace: a}}}}]")),
+        ] {
+            let (_, problems) = with_pods(&text);
+            assert_eq!(problems.iter().any(Problem::is_error), is_wrong, "{text}{:#?}", lines(&problems));
+        }
+    }
+}

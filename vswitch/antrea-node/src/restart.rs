@@ -92,7 +92,7 @@ impl Antrea {
                     self.tell_round(state.round, true);
                 }
                 Err(error) => {
-                    tracing::error!(%error, "what agents declared before cannot be written; the gate is shut")
+                    tracing::error!(%error, "what agents declared before cannot be written; the gate is shut");
                 }
             }
         }

@@ -387,7 +387,7 @@ fn due(written: &mut Written) -> Vec<(String, PacketOut)> {
 pub async fn maintain_wire(antrea: Arc<Antrea>, mut stopping: watch::Receiver<bool>) {
     loop {
         let antrea = Arc::clone(&antrea);
-        let tend = move || {
+        let look = move || {
             let (packets, soon) = antrea.maintain_wire();
             for (bridge, packet) in packets {
                 if let Err(error) = antrea.switch.packet_out(&bridge, &packet) {
@@ -396,7 +396,7 @@ pub async fn maintain_wire(antrea: Arc<Antrea>, mut stopping: watch::Receiver<bo
             }
             soon
         };
-        let soon = tokio::task::spawn_blocking(tend).await.unwrap_or(PERIOD);
+        let soon = tokio::task::spawn_blocking(look).await.unwrap_or(PERIOD);
         tokio::select! {
             () = tokio::time::sleep(soon) => {}
             _ = stopping.wait_for(|stopping| *stopping) => return,

@@ -166,6 +166,8 @@ impl Context<'_> {
         let Some(namespace) = account.namespace.as_deref().or(self.namespace) else {
             return Err(place.error("serviceAccount.namespace", "is required"));
         };
+        place.name("serviceAccount.namespace", namespace)?;
+        place.name("serviceAccount.name", &account.name)?;
         let spaces = Spaces::One(namespace.to_owned());
         Ok(self.world.select(&Select { spaces, pods: Selector::default(), account: Some(account.name.clone()) }))
     }
@@ -177,7 +179,12 @@ impl Context<'_> {
         let Some(namespace) = service.namespace.as_deref().or(self.namespace) else {
             return Err(place.error(&format!("{field}.namespace"), "is required"));
         };
-        Ok(format!("{namespace}/{}", service.name))
+        let name = format!("{namespace}/{}", service.name);
+        if !self.world.model.services.contains_key(&name) {
+            place.name(&format!("{field}.namespace"), namespace)?;
+            place.name(&format!("{field}.name"), &service.name)?;
+        }
+        Ok(name)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::net::{is_within, once, prefix};
 use super::nodes;
-use super::selector::check;
+use super::selector::{check, is_domain};
 use super::world::{Members, Select, Spaces, World};
 use crate::kinds::cluster_group::{ClusterGroupBody, Spec};
 use crate::kinds::egress::PodsOrGroup;
@@ -32,6 +32,11 @@ impl FieldPlace<'_> {
     pub fn unserved(&self, field: &str, reason: impl Into<String>) -> Box<Problem> {
         let error = *self.error(field, reason);
         Box::new(Problem { severity: Severity::Tolerated, ..error })
+    }
+
+    /// Checks what is to be the name of an object.
+    pub fn name(&self, field: &str, name: &str) -> Result<(), Box<Problem>> {
+        if is_domain(name) { Ok(()) } else { Err(self.error(field, format!("{name:?} is no name of an object"))) }
     }
 
     /// Checks a selector that is below.
@@ -117,6 +122,10 @@ impl Named<'_> {
         let found = groups.get(&full);
         if found.is_none() && self.is_in_doubt(world, name) {
             return Err(place.error(field, format!("{} {name:?} is not understood", self.kind())));
+        }
+        if found.is_none() {
+            // What no object can be named will not come: it is no forward reference.
+            place.name(field, name)?;
         }
         Ok(found)
     }
@@ -232,6 +241,8 @@ impl Named<'_> {
             if world.model.is_wrong("Service.", &name) {
                 return Err(place.error("serviceReference", format!("Service {name} is not understood")));
             }
+            place.name("serviceReference.namespace", namespace)?;
+            place.name("serviceReference.name", &reference.name)?;
             let reason = format!("there is no Service {name} yet: it matches nothing");
             odd.push(place.origin.warning(format!("{}.serviceReference", place.path), reason));
             return Ok(None);

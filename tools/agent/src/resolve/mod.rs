@@ -1,7 +1,7 @@
 //! What documents mean by each other: selectors, named ports, groups, tiers.
 
 pub mod antrea;
-mod antrea_context;
+pub mod antrea_context;
 mod antrea_parts;
 mod antrea_rule;
 mod doubtful;

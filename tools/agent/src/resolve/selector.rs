@@ -47,18 +47,20 @@ pub fn check(selector: &Selector) -> Result<(), (String, String)> {
     Ok(())
 }
 
+/// Whether an object may have this name: labels of a domain, with dots between them.
+pub fn is_domain(domain: &str) -> bool {
+    let is_edge = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_label = |label: &str| {
+        let bytes = label.as_bytes();
+        bytes.first().is_some_and(|c| is_edge(*c))
+            && bytes.last().is_some_and(|c| is_edge(*c))
+            && bytes.iter().all(|c| is_edge(*c) || *c == b'-')
+    };
+    domain.len() <= 253 && domain.split('.').all(is_label)
+}
+
 /// Whether a label may have this key: a name, or the name of a domain, a slash and a name.
 pub fn is_key(key: &str) -> bool {
-    let is_domain = |domain: &str| {
-        let is_edge = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
-        let is_label = |label: &str| {
-            let bytes = label.as_bytes();
-            bytes.first().is_some_and(|c| is_edge(*c))
-                && bytes.last().is_some_and(|c| is_edge(*c))
-                && bytes.iter().all(|c| is_edge(*c) || *c == b'-')
-        };
-        domain.len() <= 253 && domain.split('.').all(is_label)
-    };
     match key.split_once('/') {
         Some((domain, name)) => is_domain(domain) && is_word(name),
         None => is_word(key),
