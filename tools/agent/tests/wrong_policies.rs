@@ -380,6 +380,27 @@ fn a_policy_whose_name_another_one_has_holds_whom_that_does_not_bind() {
 }
 
 #[test]
+fn a_policy_that_says_two_namespaces_is_held_in_all() {
+    for metadata in [
+        "metadata: {name: p, namespace: b}\nmetadata: {name: p, namespace: a}\n",
+        "metadata: {name: p, namespace: b, namespace: a}\n",
+        "metadata:\n  namespace: b\n  name: p\n  namespace: a\n",
+        "metadata: {name: p}\nmetadata: {name: p, namespace: a}\n",
+    ] {
+        let text =
+            format!("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n{metadata}spec: {{podSelector: {{}}}}\n");
+        let dir = tempfile::tempdir().expect("a directory");
+        let nodes = common::files().into_iter().find(|(name, _)| name == "nodes.yaml").expect("nodes").1;
+        for (name, text) in [("nodes.yaml", &nodes), ("pods.yaml", &pods()), ("p.yaml", &text)] {
+            std::fs::write(dir.path().join(name), text).expect("written");
+        }
+        let mut agent = vswitch_agent::agent::Agent::new(dir.path(), &[], common::NODE, Default::default());
+        let _ = (agent.scan(), agent.scan());
+        assert_eq!(held(&lines(agent.problems())), ["everything is dropped for a/web1, a/web2, b/db"], "{metadata}");
+    }
+}
+
+#[test]
 fn a_name_that_no_object_can_have_is_no_forward_reference() {
     let group = |name: &str, spec: &str| {
         format!(

@@ -140,6 +140,7 @@ impl Named {
             kind: word(&["kind"]),
             namespace: word(&["metadata", "namespace"]),
             name: word(&["metadata", "name"]),
+            has_other_namespace: false,
         };
         let metadata = tree.get("metadata").filter(|metadata| matches!(metadata.value, Value::Map(_)));
         let is_given = |metadata: &Tree| metadata.get("namespace").is_some_and(|given| given.value != Value::Null);
@@ -179,7 +180,9 @@ impl Named {
             if is_name(&self.words.name) {
                 self.words.name.clone_into(&mut meta.name);
             }
-            if is_name(&self.words.namespace) {
+            // A policy that says two namespaces is held in all.
+            let is_unsure = self.words.has_other_namespace && self.class.is_some();
+            if is_name(&self.words.namespace) && !is_unsure {
                 self.words.namespace.clone_into(&mut meta.namespace);
             }
             let is_namespaced = self.kind.is_some_and(|kind| kind.is_namespaced) || self.class == Some(Class::K8s);

@@ -40,21 +40,32 @@ pub struct Words {
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
+    /// Two of them are written, or two `metadata`: the object may be of another namespace.
+    pub has_other_namespace: bool,
 }
 
 impl Words {
     fn of(text: &str) -> Self {
         let mut words = Self::default();
-        let mut in_metadata = false;
+        let (mut in_metadata, mut has_metadata) = (false, false);
         for line in text.lines() {
             let is_top = !line.starts_with([' ', '\t', '-', '#', '}', ']']) && !line.is_empty();
+            let begins = is_top && line.starts_with("metadata:");
+            words.has_other_namespace |= begins && has_metadata;
+            has_metadata |= begins;
             if is_top {
-                in_metadata = line.starts_with("metadata:");
+                in_metadata = begins;
             }
             let top = |key: &str| if is_top { word(line, key) } else { None };
             let below = |key: &str| if in_metadata { word(line, key) } else { None };
-            let found = [top("apiVersion"), top("kind"), below("namespace"), below("name")];
-            let fields = [&mut words.api, &mut words.kind, &mut words.namespace, &mut words.name];
+            for namespace in words_of(line, "namespace").filter(|_| in_metadata) {
+                words.has_other_namespace |= !words.namespace.is_empty() && words.namespace != namespace;
+                if words.namespace.is_empty() {
+                    namespace.clone_into(&mut words.namespace);
+                }
+            }
+            let found = [top("apiVersion"), top("kind"), below("name")];
+            let fields = [&mut words.api, &mut words.kind, &mut words.name];
             for (field, found) in fields.into_iter().zip(found) {
                 if let (true, Some(found)) = (field.is_empty(), found) {
                     found.clone_into(field);
@@ -65,15 +76,22 @@ impl Words {
     }
 }
 
-/// The word behind `key:` in a line.
+/// The word behind the first `key:` in a line.
 fn word<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    words_of(line, key).next()
+}
+
+/// The words behind each `key:` in a line.
+fn words_of<'a>(line: &'a str, key: &str) -> impl Iterator<Item = &'a str> {
     let colon = format!("{key}:");
-    let at = line.match_indices(&colon).map(|(at, _)| at).find(|at| {
-        line[..*at].chars().next_back().is_none_or(|before| !before.is_ascii_alphanumeric() && !"-_./".contains(before))
-    })?;
-    let rest = line[at + colon.len()..].trim_start().trim_start_matches(['\'', '"']);
-    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"-_./".contains(c)).unwrap_or(rest.len());
-    Some(&rest[..end]).filter(|word| !word.is_empty())
+    let places: Vec<usize> = line.match_indices(&colon).map(|(at, _)| at).collect();
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    let is_key = move |at: &usize| !line[..*at].chars().next_back().is_some_and(is_part);
+    let behind = places.into_iter().filter(is_key).map(move |at| {
+        let rest = line[at + colon.len()..].trim_start().trim_start_matches(['\'', '"']);
+        &rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())]
+    });
+    behind.filter(|word| !word.is_empty())
 }
 
 /// The documents of a file, if all of them are YAML; empty ones are left out.
