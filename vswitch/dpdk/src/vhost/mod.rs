@@ -108,7 +108,7 @@ pub use {borrowed::GuestMemory, caller::set_delay as set_call_delay, open::Vhost
 pub(crate) use socket::remove_stale;
 
 #[cfg(not(feature = "dpdk"))]
-pub use double::{GuestMemory, Rings, Vhost, set_call_delay, maintain};
+pub use double::{GuestMemory, Rings, Vhost, maintain, set_call_delay};
 
 use super::Burst;
 use std::sync::Arc;
