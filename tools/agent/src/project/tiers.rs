@@ -66,7 +66,7 @@ fn conflict(
         let is_same = before.get(of.name) == Some(&of.priority);
         let holder = has.or_else(|| wants().map(|other| other.name.to_owned()))?;
         // Two that had one priority before are not told apart by that.
-        (!is_same || !before.get(&holder).is_some_and(|priority| *priority == of.priority)).then_some((place, holder))
+        (!is_same || before.get(&holder).is_none_or(|priority| *priority != of.priority)).then_some((place, holder))
     })
 }
 
