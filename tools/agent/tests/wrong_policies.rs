@@ -394,7 +394,7 @@ fn a_policy_that_says_two_namespaces_is_held_in_all() {
         for (name, text) in [("nodes.yaml", &nodes), ("pods.yaml", &pods()), ("p.yaml", &text)] {
             std::fs::write(dir.path().join(name), text).expect("written");
         }
-        let mut agent = vswitch_agent::agent::Agent::new(dir.path(), &[], common::NODE, Default::default());
+        let mut agent = vswitch_agent::agent::Agent::new(dir.path(), &[], NODE, Default::default());
         let _ = (agent.scan(), agent.scan());
         assert_eq!(held(&lines(agent.problems())), ["everything is dropped for a/web1, a/web2, b/db"], "{metadata}");
     }

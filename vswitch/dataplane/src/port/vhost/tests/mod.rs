@@ -86,7 +86,7 @@ impl Port {
         let (mut burst, mut all) = (Burst::new(), Vec::new());
         for queue in &mut self.rx {
             queue.receive(&mut burst, &self.counters, &mut |borrowed| {
-                all.extend(borrowed.drain().map(|mbuf| mbuf.to_vec()))
+                all.extend(borrowed.drain().map(|mbuf| mbuf.to_vec()));
             });
         }
         all.extend(burst.iter().map(vswitch_dpdk::Mbuf::to_vec));
