@@ -23,7 +23,7 @@ STAGES = (
     (r"/dpdk-sys/|src/port/|/dpdk/src/", "ports and mbufs"),
     (r"packet/(checksum|offload|segment)", "checksums"),
     (r"src/packet/|flow/src/extract|cache/compact", "parse and key"),
-    (r"worker/(replay|opening)|cache/(path|program|openings)", "replay"),
+    (r"worker/(replay|first_packet)|cache/(path|program|first_packet)", "replay"),
     (r"vswitch/conntrack/|src/conntrack/|worker/ct", "connections"),
     (r"src/cache/", "caches"),
     (r"worker/learning|pipeline/(learning|fdb)", "learning switch"),
