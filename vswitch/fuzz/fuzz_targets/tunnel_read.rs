@@ -2,13 +2,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vswitch_overlay::{Kind, OptionMap, options, read};
+use vswitch_overlay::{TunnelKind, OptionMap, options, read};
 
 fuzz_target!(|packet: &[u8]| {
     let mut map = OptionMap::default();
     let mappings = options::parse("{class=0xffff,type=0,len=4}->tun_metadata0").expect("a good mapping");
     map.add(&mappings).expect("the first one");
-    for kind in [Kind::Geneve, Kind::Vxlan, Kind::Gre] {
+    for kind in [TunnelKind::Geneve, TunnelKind::Vxlan, TunnelKind::Gre] {
         let Ok(outside) = read(kind, packet, packet.len(), 14) else { continue };
         assert!(outside.header_len + 14 <= outside.payload_end && outside.payload_end <= packet.len(), "{outside:?}");
         let options = packet.get(outside.options.clone()).expect("options lie within the packet");
