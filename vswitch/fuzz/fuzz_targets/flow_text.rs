@@ -4,8 +4,8 @@
 use libfuzzer_sys::fuzz_target;
 use vswitch_flow::spec::Update;
 use vswitch_flow::text::{
-    FlowCommand, NoNames, Style, format_flow, format_group, format_meter, parse_bundle_line, parse_flow, parse_group, parse_key,
-    parse_meter, parse_packet_out,
+    FlowCommand, NoNames, Style, format_flow, format_group, format_meter, parse_bundle_line, parse_flow, parse_group,
+    parse_key, parse_meter, parse_packet_out,
 };
 
 fuzz_target!(|line: &str| {

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use vswitch_antrea::Mac;
-use vswitch_antrea::igmp::{IgmpBody, Change, RECORDS_MAX, REPORTED_MAX, Sender, is_group, read, report};
+use vswitch_antrea::igmp::{Change, IgmpBody, RECORDS_MAX, REPORTED_MAX, Sender, is_group, read, report};
 
 fuzz_target!(|frame: &[u8]| {
     let Ok(message) = read(frame) else { return };

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vswitch_overlay::{TunnelKind, OptionMap, options, read};
+use vswitch_overlay::{OptionMap, TunnelKind, options, read};
 
 fuzz_target!(|packet: &[u8]| {
     let mut map = OptionMap::default();
