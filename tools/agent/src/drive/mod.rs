@@ -5,7 +5,7 @@ mod report;
 mod session;
 
 use crate::problem::{Origin, Problem};
-use crate::project::Projection;
+use crate::project::{Key, Projection};
 use client::Client;
 use session::{Change, Session};
 use std::collections::{BTreeMap, BTreeSet};
@@ -285,7 +285,8 @@ impl Driver {
         let refused = report::refused(&result);
         session.gate_open = answer.gate_open;
         // By what had been told before this.
-        let report = report::report(&result, projection, &session.told, true, session.gate_open);
+        let before = |key: &Key| session.told.get(key).map(|was| was.origin.clone());
+        let report = report::report(&result, projection, &before, true, session.gate_open);
         session.is_behind = !result.applied && !refused.is_empty();
         if session.is_behind {
             session.refused.clear();
@@ -336,9 +337,13 @@ impl Driver {
         let options = v1::WriteOptions { mode: self.mode().into(), round: session.round, dry_run: false };
         let result = session.client.apply(options, objects, remove).await?;
         let refused = report::refused(&result);
-        let mut report = report::report(&result, projection, &session.before(&change.gone), false, session.gate_open);
+        // One that was refused is named by its document as it goes.
+        let is_gone = |key: &Key| change.gone.contains(key);
+        let was = |key: &Key| session.told.get(key).or_else(|| session.refused.get(key).filter(|_| is_gone(key)));
+        let before = |key: &Key| was(key).map(|was| was.origin.clone());
+        let mut report = report::report(&result, projection, &before, false, session.gate_open);
         report.about = change.put.iter().map(|(_, projected)| projected.origin.clone()).collect();
-        report.about.extend(change.gone.iter().filter_map(|key| Some(session.known(key)?.origin.clone())));
+        report.about.extend(change.gone.iter().filter_map(before));
         if result.applied || refused.is_empty() {
             session.adopt(change.put.clone(), change.gone.clone(), &refused, false);
         } else {

@@ -2,8 +2,8 @@
 
 use super::Report;
 use crate::problem::{NOWHERE, Origin, Problem};
-use crate::project::{Key, Projected, Projection};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::project::{Key, Projection};
+use std::collections::BTreeSet;
 use vswitch_proto::antrea::v1::{self, Kind, ObjectOutcome};
 
 /// Keys of refused objects.
@@ -16,11 +16,11 @@ fn key(object: &v1::ObjectRef) -> Key {
     (object.kind, object.name.clone())
 }
 
-/// What a write came to, with the documents of what it is about: as they are, or as they were.
+/// What a write came to, with the documents of what it is about: as they are, or (`before`) as they were.
 pub(super) fn report(
     result: &v1::WriteResult,
     projection: &Projection,
-    before: &BTreeMap<Key, Projected>,
+    before: &dyn Fn(&Key) -> Option<Origin>,
     was_sync: bool,
     gate_open: bool,
 ) -> Report {
@@ -35,7 +35,7 @@ pub(super) fn report(
 
 struct Documents<'a> {
     projection: &'a Projection,
-    before: &'a BTreeMap<Key, Projected>,
+    before: &'a dyn Fn(&Key) -> Option<Origin>,
     /// Objects that were refused.
     refused: &'a BTreeSet<Key>,
 }
@@ -48,8 +48,8 @@ impl Documents<'_> {
         {
             return origin.clone();
         }
-        let known = self.projection.objects.get(&key).or_else(|| self.before.get(&key));
-        known.map_or_else(|| self.origin_of_node(object), |projected| projected.origin.clone())
+        let known = self.projection.objects.get(&key).map(|projected| projected.origin.clone());
+        known.or_else(|| (self.before)(&key)).unwrap_or_else(|| self.origin_of_node(object))
     }
 
     /// Of what no document of this agent's says: it is there since before, on this Node.
@@ -121,6 +121,7 @@ fn shown(object: &v1::ObjectRef) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::project::Projected;
     use vswitch_proto::antrea::v1::object::Object;
 
     fn reference(kind: Kind, name: &str) -> Option<v1::ObjectRef> {
@@ -135,7 +136,8 @@ mod tests {
         let object = v1::Object { object: Some(Object::Pod(v1::Pod::default())) };
         let projected = Projected { object, origin };
         projection.objects.insert((Kind::Pod as i32, "a/web".to_owned()), projected.clone());
-        let before = BTreeMap::from([((Kind::AddressGroup as i32, "g".to_owned()), projected)]);
+        let gone = (Kind::AddressGroup as i32, "g".to_owned());
+        let before = |key: &Key| (*key == gone).then(|| projected.origin.clone());
         let problem = |field: &str, other| v1::Problem {
             code: "OVERLAP".to_owned(),
             reason: "10.0.0.1 is somebody else's".to_owned(),
@@ -199,7 +201,7 @@ mod tests {
         ];
         let told = |statuses: &[v1::ObjectStatus]| {
             let result = v1::WriteResult { statuses: statuses.to_vec(), ..Default::default() };
-            let report = report(&result, &Projection::default(), &BTreeMap::new(), true, true);
+            let report = report(&result, &Projection::default(), &|_| None, true, true);
             report.problems.iter().map(|problem| problem.reason.clone()).collect::<Vec<_>>()
         };
         assert_eq!(told(&statuses), ["VALUE: because", "VALUE: because"]);

@@ -4,7 +4,6 @@ use super::client::Client;
 use super::{DriveError, INCREMENT_LEN_MAX};
 use crate::problem::{Origin, Problem};
 use crate::project::{Key, Projected, Projection};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use vswitch_proto::antrea::v1;
@@ -95,24 +94,6 @@ impl Session {
     pub(super) fn gone(&self, projection: &Projection) -> Vec<Key> {
         let keys: BTreeSet<&Key> = self.told.keys().chain(self.refused.keys()).collect();
         keys.into_iter().filter(|key| !projection.objects.contains_key(*key)).cloned().collect()
-    }
-
-    /// What was told of an object last.
-    pub(super) fn known(&self, key: &Key) -> Option<&Projected> {
-        self.told.get(key).or_else(|| self.refused.get(key))
-    }
-
-    /// What the switch was told of objects before, those that it refused and that are to go among them.
-    pub(super) fn before(&self, gone: &[Key]) -> Cow<'_, BTreeMap<Key, Projected>> {
-        let is_told = |key: &Key| self.told.contains_key(key);
-        let refused = gone.iter().filter(|key| !is_told(key)).filter_map(|key| self.refused.get_key_value(key));
-        let refused: Vec<_> = refused.map(|(key, was)| (key.clone(), was.clone())).collect();
-        if refused.is_empty() {
-            return Cow::Borrowed(&self.told);
-        }
-        let mut all = self.told.clone();
-        all.extend(refused);
-        Cow::Owned(all)
     }
 
     /// An object that others may have been refused for, or that they wait for, goes or changes: its address, its port, its name.

@@ -2,7 +2,7 @@
 
 use crate::model::Model;
 use crate::problem::{Origin, Problem};
-use crate::resolve::antrea_context::TIERS;
+use crate::resolve::antrea_context::{TIERS, built_in_tier};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A Tier's document.
@@ -21,24 +21,24 @@ pub(super) fn tiers(model: &Model, before: &BTreeMap<String, u32>) -> (BTreeMap<
             problems.push(of.origin.warning("", "stays as it was until it is right"));
         }
     };
+    let as_it_was = |name: &str| before.get(name).map(|priority| (name.to_owned(), *priority));
     // Tiers that are gone stay where they were for the policies that name them.
     let gone = before.iter().filter(|(name, _)| !model.tiers.contains_key(*name));
     let mut all: BTreeMap<String, u32> = gone.map(|(name, priority)| (name.clone(), *priority)).collect();
     let mut wanted: Vec<Wanted<'_>> = Vec::new();
     for (name, item) in &model.tiers {
         let of = Wanted { name, priority: item.body.spec.priority, origin: &item.origin };
-        let built_in = TIERS.iter().find(|(known, _)| *known == name.to_lowercase());
         let is_double = model.tier_priorities.get(name).is_some_and(|all| all.len() > 1);
-        if let Some((known, priority)) = built_in {
-            if of.priority != *priority {
+        if let Some((known, priority)) = built_in_tier(name) {
+            if of.priority != priority {
                 refuse(&of, format!("Tier {known} is always there, with priority {priority}: nobody changes it"));
             }
         } else if is_double {
             refuse(&of, "documents of this name say several: none of them counts".to_owned());
-            all.extend(before.get(name).map(|priority| (name.clone(), *priority)));
+            all.extend(as_it_was(name));
         } else if let Some((known, _)) = TIERS.iter().find(|(_, priority)| *priority == of.priority) {
             refuse(&of, format!("{} is the priority of Tier {known}", of.priority));
-            all.extend(before.get(name).map(|priority| (name.clone(), *priority)));
+            all.extend(as_it_was(name));
         } else {
             wanted.push(of);
         }
@@ -48,7 +48,7 @@ pub(super) fn tiers(model: &Model, before: &BTreeMap<String, u32>) -> (BTreeMap<
     while let Some((place, holder)) = conflict(&wanted, &all, before) {
         let of = wanted.remove(place);
         refuse(&of, format!("{} is the priority of Tier {holder}", of.priority));
-        all.extend(before.get(of.name).map(|priority| (of.name.to_owned(), *priority)));
+        all.extend(as_it_was(of.name));
     }
     all.extend(wanted.into_iter().map(|of| (of.name.to_owned(), of.priority)));
     (all, problems)

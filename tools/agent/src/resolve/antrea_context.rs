@@ -17,6 +17,12 @@ pub const TIERS: [(&str, u32); 6] = [
     ("baseline", 253),
 ];
 
+/// The one of [`TIERS`] that has this name, in any case of its letters.
+pub fn built_in_tier(name: &str) -> Option<(&'static str, u32)> {
+    let lower = name.to_lowercase();
+    TIERS.iter().copied().find(|(known, _)| *known == lower)
+}
+
 /// A policy and where it is.
 pub(super) struct Context<'a> {
     pub(super) world: &'a World<'a>,
@@ -28,9 +34,8 @@ impl Context<'_> {
     /// The priority of a tier.
     pub(super) fn tier(&self, name: Option<&str>, odd: &mut Vec<Problem>) -> Result<u32, Box<Problem>> {
         let name = name.unwrap_or("application");
-        let lower = name.to_lowercase();
-        if let Some((_, priority)) = TIERS.iter().find(|(known, _)| *known == lower) {
-            return Ok(*priority);
+        if let Some((_, priority)) = built_in_tier(name) {
+            return Ok(priority);
         }
         let reason = format!("there is no Tier {name:?}");
         let Some(priority) = self.world.tiers.get(name) else {
