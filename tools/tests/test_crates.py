@@ -63,7 +63,7 @@ class Crates(unittest.TestCase):
 
     def test_no_upward_module_of_the_packet_path_is_imported(self):
         floors = ["limits time observe", "packet", "port", "tunnel meter group", "action pipeline", "conntrack", "cache", "worker"]
-        height = {room: i for i, floor in enumerate(floors) for room in floor.split()}
+        height = {module: i for i, floor in enumerate(floors) for module in floor.split()}
         source = ROOT / "vswitch" / "dataplane" / "src"
         upward = set()
         for file in source.rglob("*.rs"):

@@ -1,7 +1,7 @@
 //! Connection tracking without packets: who talks to whom, in which state, under which other name.
 //!
 //! **Where in the walk**: behind `ct()`. The switch's own `conntrack` room reads a packet into a [`Seen`], asks [`Tracker::track`], and writes what the
-//! [`TrackVerdict`] says back into the packet. Bytes, checksums and fragments are that room's business; here are only values.
+//! [`TrackVerdict`] says back into the packet. Bytes, checksums and fragments are the packet path's business; here are only values.
 //!
 //! **Semantics**: Open vSwitch 3.1's userspace datapath (`lib/conntrack.c`, `lib/conntrack-tcp.c`), except where it is wrong: a bare `nat` on a new connection is the identity, what finds no free
 //! tuple or no room is refused by name, ICMP identifiers are translated on a clash, SCTP has ports.

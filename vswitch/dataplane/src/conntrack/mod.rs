@@ -269,7 +269,7 @@ impl Conntrack {
                 Outcome::Complete(Fragments { packets, verdict, first })
             }
             Err(reason) => {
-                // One is dropped here, by whoever asked; the others when somebody maintains.
+                // One is dropped here, by whoever asked; the others by `maintain`.
                 let last = packets.pop();
                 self.waiting.give_up(packets.into_iter(), place.port, reason);
                 last.map_or(Outcome::Held, |last| Outcome::Drop(last.mbuf, reason))

@@ -1,4 +1,4 @@
-//! Packets for the tests of this room, built and judged by code that shares nothing with what is tested.
+//! Packets for the tests of this module, built and judged by code that shares nothing with what is tested.
 
 use super::headers::L4;
 use proptest::prelude::*;

@@ -77,7 +77,7 @@ impl StepContext<'_> {
     ///
     /// # Errors
     /// The packet as it was, and why not.
-    #[inline(never)] // most are in a run
+    #[inline(never)] // most are in a batch
     pub(super) fn replay(
         &mut self,
         cache: &Cache,
@@ -133,7 +133,7 @@ impl StepContext<'_> {
             *slot = Some(mbuf);
             return Err(Fallback::Connection);
         }
-        // What the first one of a path causes, or one that is not encapsulated by it, may change something for the next one.
+        // What the first one of a path causes, or one that is not encapsulated on the fast path, may change something for the next one.
         let mut news = false;
         if again {
             taken.packets += 1;
@@ -173,7 +173,7 @@ impl StepContext<'_> {
         effects | asked
     }
 
-    /// Puts a packet that takes the path that was taken into its tunnel, and sends it; gives back one that is not encapsulated by it.
+    /// Puts a packet that takes the path that was taken into its tunnel, and sends it; gives back one that is not encapsulated on the fast path.
     #[inline(always)] // as above
     fn wrap_taken<'c>(
         &mut self,

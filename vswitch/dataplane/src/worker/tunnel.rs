@@ -86,7 +86,7 @@ impl StepContext<'_> {
     }
 
     /// What is left to be done for a packet of a path that ends in a tunnel.
-    #[inline(never)] // most are encapsulated by it, in a run
+    #[inline(never)] // most are encapsulated on the fast path, in a batch
     pub(super) fn wrap_and_output(
         &mut self,
         op: &EncapOp,
@@ -136,7 +136,7 @@ impl StepContext<'_> {
         self.room_at(op, out).min(op.header.inner_max()).min(leaves)
     }
 
-    /// Packets were encapsulated by it to leave by `out`, with so many bytes inside: [`StepContext::count_wrapped`], and what was done in the device's place.
+    /// Packets were encapsulated on the fast path to leave by `out`, with so many bytes inside: [`StepContext::count_wrapped`], and what was done in the device's place.
     #[inline]
     pub(super) fn count_quick(&self, op: &EncapOp, out: PortId, packets: u64, bytes: u64) {
         self.count_wrapped(op.port, packets, bytes);

@@ -5,7 +5,7 @@
 //! whoever was in it goes on, in rings full of zeros; the guest is disconnected as soon as the control side hears of it ([`dismiss`]).
 //!
 //! **Only guests' memory**: [`Files`] says which files are guests', from before the library maps them until they are disconnected. Any other SIGBUS is handled
-//! as if this room did not exist.
+//! as if this module did not exist.
 //!
 //! **In the handler** nothing is allocated or locked: it reads `/proc/self/maps` piece by piece, which takes less than a millisecond, once per mapping that is lost.
 //!
