@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 const MANIFESTS: &str = include_str!("antrea_guests.yaml");
 const GATEWAY_MAC: &str = "ba:5e:d1:55:aa:c0";
 const VIRTUAL_MAC: &str = "aa:bb:cc:dd:ee:ff";

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long what is held may take to come down: a connection of `vsctl` closes a moment after its answer.
-const SETTLE: Duration = Duration::from_secs(2);
+const SETTLE: Duration = Duration::from_secs(60);
 
 /// Rounds before the first reading: caches of DPDK's heap, of the allocator and of the kernel fill up.
 const WARM_UP: usize = 20;

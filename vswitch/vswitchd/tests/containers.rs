@@ -12,7 +12,7 @@ const VIRTIO_USER: &str = "net_virtio_user0,path=/run/pod/net.sock,server=1,queu
 const MEMIF: &str = "net_memif0,role=client,id=0,socket=/run/pod/memif.sock,socket-abstract=no";
 
 /// EAL, on a machine that may compile beside it; then somebody connects once a second.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
 
 /// A switch with a host and two containers' ports, and the containers' directories.
 struct Node {

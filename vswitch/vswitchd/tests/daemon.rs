@@ -144,8 +144,9 @@ fn the_watchdog_is_fed_twice_per_timeout_while_the_workers_live() {
         assert_eq!(daemon.message(), "WATCHDOG=1", "message {i}");
     }
     let elapsed = started.elapsed();
-    // The first comes at once, then one each 200 ms; twice that leaves room for a busy machine.
-    assert!(elapsed > Duration::from_millis(600) && elapsed < Duration::from_millis(1600), "{elapsed:?}");
+    // The first comes at once, then one each 200 ms: five are never quicker. A busy machine may be
+    // slower; `notify` has the test of the period.
+    assert!(elapsed > Duration::from_millis(600), "{elapsed:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::common::{
 };
 use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// What a capture must have seen in a tunnel.
 const INSIDE: [&str; 8] =

@@ -6,7 +6,7 @@ use std::time::Duration;
 const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n";
 
 /// Reconnects happen once a second (librte_vhost), and testpmd takes a moment to open its device.
-const RESUME: Duration = Duration::from_secs(15);
+const RESUME: Duration = Duration::from_secs(60);
 
 /// One host on a veth, and a guest that sends every frame back with its addresses swapped. What the host broadcasts to the
 /// guest's bridge comes back to it: traffic both ways through the vhost-user port.

@@ -43,7 +43,7 @@ fn a_wrong_checksum_is_counted() {
     let send = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP); \
                 s.sendto(bytes.fromhex('00010002000cdead') + b'data', ('10.98.0.2', 0))";
     a.run(&["python3", "-c", send]);
-    wait_for("the receiver counts it", Duration::from_secs(2), || ChecksumErrors::of(&b).udp == 1);
+    wait_for("the receiver counts it", Duration::from_secs(60), || ChecksumErrors::of(&b).udp == 1);
     assert_eq!(ChecksumErrors::of(&b), ChecksumErrors { udp: 1, ..ChecksumErrors::default() });
     assert_eq!(receive_errors(&b), ["UdpInCsumErrors 1 0.0"]);
     assert_eq!(receive_errors(&a), [""; 0]);
@@ -75,7 +75,7 @@ fn guards_clean_up_when_a_test_panics() {
     let (name, pid) = seen.into_inner().expect("nobody panicked with it").expect("it came so far");
     assert!(!exists(&name), "{name} is still there");
     let gone = || !std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("sleep"));
-    wait_for("its program ends", Duration::from_secs(2), gone);
+    wait_for("its program ends", Duration::from_secs(60), gone);
 }
 
 /// An echo request and its answer, in VXLAN with network 7 between 192.168.77.1 and .2.

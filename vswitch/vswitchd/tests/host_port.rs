@@ -4,9 +4,9 @@ use crate::common::{ChecksumErrors, Host, Switch, Wire, iperf3, number, ping, un
 use serde_json::Value;
 use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
 /// Far above what a connection does that lives on retransmissions.
-const TCP_FLOOR_BPS: f64 = 5e6;
+const TCP_FLOOR_BPS: f64 = 1e6;
 
 /// Two workers that sleep when idle: two that spin would leave nothing of two cores for the hosts.
 fn two_workers() -> String {

@@ -16,7 +16,7 @@ use crate::common::{Host, Switch, Testpmd, Wire, number, wait_for, write_pcap};
 use std::time::Duration;
 
 /// The guest's port is connected once a second.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Our end of tunnels, and the addresses of its interface.
 const VTEP: [u8; 6] = [2, 0, 0, 0, 0, 0xb0];

@@ -3,7 +3,7 @@
 use crate::common::{Host, Netns, Switch, Veth, Wire, number, ping, run, unique, wait_for};
 use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 const BRIDGES: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n[[bridge]]\nname = \"br1\"\n\n";
 

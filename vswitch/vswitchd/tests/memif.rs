@@ -4,7 +4,7 @@ use crate::common::{Host, Switch, Wire, number, ping, unique, wait_for};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
 
 /// A memif client of its own, by the protocol (version 2.0): a region with two rings of 1024, then packets as its arguments say.
 /// `good`: one descriptor each. `endless`: each descriptor says that the packet goes on in the next one.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n";
 
 /// A `[dpdk]` section of ordinary memory for these workers, and the rest of the configuration.

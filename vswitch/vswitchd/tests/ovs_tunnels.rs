@@ -9,7 +9,7 @@ use crate::common::{
 };
 use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
 /// The addresses of tunnels at Open vSwitch's end.
 const THERE: [&str; 2] = ["10.99.0.102", "fd99::102"];
 

@@ -5,7 +5,7 @@ use crate::common::{Host, Switch, Wire, everything, number, run, wait_for};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// A device of a Pod's kernel, and whether it is over IPv6. `@REMOTE@` and `@LOCAL@` are the ends.
 const TUNNELS: [(&str, &str, bool); 12] = [

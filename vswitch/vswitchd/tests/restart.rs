@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// MAC address of the gateway: where Pods send what is not for a Pod.
 const GATEWAY: &str = "ba:5e:d1:55:aa:c0";

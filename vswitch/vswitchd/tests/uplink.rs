@@ -11,9 +11,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// The machine may be busy with other things.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
 /// Far above what a connection does that lives on retransmissions: workers of a busy machine may stand still for a second.
-const TCP_FLOOR_BPS: f64 = 5e6;
+const TCP_FLOOR_BPS: f64 = 1e6;
 
 const NODE: [&str; 2] = ["192.168.77.1", "fd77::1"];
 const GATEWAY: [&str; 2] = ["192.168.77.254", "fd77::fe"];

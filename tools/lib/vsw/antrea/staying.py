@@ -21,8 +21,6 @@ PLAIN, AFFINE, BRIEF = "10.105.31.170", "10.105.31.171", "10.105.31.172"
 OUTER_OF = {PLAIN: "192.168.77.156", AFFINE: "192.168.77.157", BRIEF: "192.168.77.158"}
 PORT_OF = {PLAIN: 30007, AFFINE: 30008}
 LONG_S, BRIEF_S = 10_800, 1  # the first is what Kubernetes takes if none is given
-# A worker stamps a packet with the time that it read before its burst, in whole milliseconds: an affinity seems that much shorter.
-CLOCK_S = 0.05
 ASKED = 4
 ZONES = (65520, 65510)  # of connections of IPv4 and IPv6
 KEEP = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -235,13 +233,13 @@ class Staying(Actions):
             while True:
                 who = self._ask(source, address, HTTP, family)[0]
                 passed, first = time.monotonic() - began, first or who
-                if who != first and passed < BRIEF_S - CLOCK_S:
+                if who != first and passed < BRIEF_S - traffic.LAG_S:
                     raise Failure(f"{first} answers, and after {passed:.2f} s {who}")
                 if self._chosen(address, family) >= before + 2:
                     break
                 if passed > machine.PATIENCE_S:
                     raise Failure(f"after {passed:.0f} s the client is not chosen for again")
-            if passed < BRIEF_S - CLOCK_S:
+            if passed < BRIEF_S - traffic.LAG_S:
                 raise Failure(f"after {passed:.2f} s the client is chosen for again")
             return "one Endpoint meanwhile, then chosen for again"
 

@@ -23,6 +23,8 @@ SO_RCVBUFFORCE = 33  # asm-generic/socket.h
 SOL_PACKET, PACKET_AUXDATA, HAS_VLAN = 263, 8, 0x10  # linux/socket.h, linux/if_packet.h
 SILENCE_S = 0.2  # without another packet: all that came is there
 ATTEMPTS, FLOOD_LEAST = 10, 5
+# A worker stamps a packet with the time that it read before its burst. A busy machine stops it between the two.
+LAG_S = 0.3
 PORTS = itertools.cycle(range(23000, 30000))  # kernels take theirs above by chance, NodePorts are there
 
 
@@ -256,12 +258,14 @@ def flood(source, target, address, dropped, datagrams=200, size=1000, rate=1e6, 
     `dropped()`. The result as text."""
     for _ in range(ATTEMPTS):
         arrived, lost, seconds = _flood(source, target, address, dropped, datagrams, size)
-        most = int((burst + rate * seconds) / (8 * size))
-        if arrived + lost != datagrams or not FLOOD_LEAST <= arrived <= most:
-            raise Failure(f"of {datagrams} datagrams {arrived} arrived, {lost} were dropped; in {seconds:.2f} s up to {most} may pass")
-        if lost:
+        most = int((burst + rate * (seconds + LAG_S)) / (8 * size))
+        told = f"of {datagrams} datagrams {arrived} arrived, {lost} were dropped; in {seconds:.2f} s up to {most} may pass"
+        if not FLOOD_LEAST <= arrived <= most:
+            raise Failure(told)
+        # A busy machine's kernel may send them too slowly, or lose some before the port's ring.
+        if lost and arrived + lost == datagrams:
             return f"of {datagrams} datagrams {arrived} arrive, {lost} are dropped and counted"
-    raise Failure(f"{ATTEMPTS} times none of {datagrams} datagrams was dropped, the last time in {seconds:.2f} s")
+    raise Failure(f"{ATTEMPTS} times none was dropped, or some are not accounted for: {told}")
 
 
 def _flood(source, target, address, dropped, datagrams, size):

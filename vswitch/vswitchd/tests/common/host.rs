@@ -85,7 +85,7 @@ impl Host {
     pub(crate) fn attach(&self) {
         if self.veth.is_none() {
             let made = || output(&["ip", "link", "show", "dev", &self.interface]).status.success();
-            wait_for(&format!("the switch makes {}", self.interface), Duration::from_secs(5), made);
+            wait_for(&format!("the switch makes {}", self.interface), Duration::from_secs(60), made);
             self.ns.take(&self.interface);
         }
         self.ns.configure(&self.interface, &[&format!("{}/24", self.v4), &format!("{}/64", self.v6)]);
@@ -95,7 +95,7 @@ impl Host {
     pub(crate) fn wait_reaches(&self, other: &Self) {
         for address in [&other.v4, &other.v6] {
             let what = format!("{:?} host to {:?} host", self.wire, other.wire);
-            self.ns.wait_reaches(address, Duration::from_secs(10), &what);
+            self.ns.wait_reaches(address, Duration::from_secs(60), &what);
         }
     }
 

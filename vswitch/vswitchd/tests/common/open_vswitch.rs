@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-const START_LIMIT: Duration = Duration::from_secs(30);
+const START_LIMIT: Duration = Duration::from_secs(60);
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// Debian's binary without DPDK.
 const VSWITCHD: &str = "/usr/lib/openvswitch-switch/ovs-vswitchd";

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// It may share its core with a compiler.
-const ANSWER: Duration = Duration::from_secs(20);
+const ANSWER: Duration = Duration::from_secs(60);
 
 /// What every testpmd here starts with: two threads on one core, ordinary memory of its own, nothing for other processes.
 const EAL: &str = "--lcores=0@0,1@0 --no-huge -m 64 --no-shconf --no-pci --no-telemetry";

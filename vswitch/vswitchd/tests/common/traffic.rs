@@ -40,7 +40,7 @@ pub(crate) fn ping(from: &Netns, to: &str, count: u32, size: u32) {
 /// When it cannot connect, or reports an error.
 pub(crate) fn iperf3_to(server: &mut Guest, client: &Netns, address: &str, args: &[&str]) {
     server.run("pidof iperf3 >/dev/null || iperf3 -s -D");
-    wait_for("iperf3 listens", Duration::from_secs(10), || server.exec("netstat -ltn | grep -q :5201").0);
+    wait_for("iperf3 listens", Duration::from_secs(60), || server.exec("netstat -ltn | grep -q :5201").0);
     let end = if args.contains(&"-u") { ["-k", "200"] } else { ["-t", "1"] };
     client.run(&[&["timeout", "30", "iperf3", "-c", address], &end[..], args].concat());
 }
@@ -76,7 +76,7 @@ impl Server {
             .unwrap_or_else(|error| panic!("cannot start `{}`: {error}", argv.join(" ")));
         let server = Self(child);
         let port = format!(":{port}");
-        wait_for(&format!("{} listens on {port}", argv[0]), Duration::from_secs(20), || {
+        wait_for(&format!("{} listens on {port}", argv[0]), Duration::from_secs(60), || {
             !ns.run(&["ss", "-Hltn", "sport", "=", &port]).is_empty()
         });
         server

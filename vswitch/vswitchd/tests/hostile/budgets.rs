@@ -65,7 +65,7 @@ fn work_is_bounded() {
         bed.load(&program.iter().map(String::as_str).collect::<Vec<_>>());
         let (fate, took) = bed.timed(|bed| bed.fate(&udp(1)));
         assert_eq!(fate, (Vec::new(), reason.to_owned()), "{:.60}", program[0]);
-        assert!(took < Duration::from_secs(8), "{took:?} for four packets: {:.60}", program[0]);
+        assert!(took < Duration::from_secs(40), "{took:?} for four packets: {:.60}", program[0]);
     }
     // One entry less on the stack, 60 clones in one another.
     let stack = [stack[0].clone(), format!("table=1,actions={}", list(push, 1396))];

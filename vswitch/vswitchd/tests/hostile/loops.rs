@@ -5,7 +5,7 @@ use crate::bed::{BRIDGE, Bed, udp};
 use std::time::Duration;
 
 /// Longest time that one packet may hold a worker, in a debug build.
-const PACKET_MAX: Duration = Duration::from_secs(2);
+const PACKET_MAX: Duration = Duration::from_secs(10);
 
 /// Loads a program, hands packets in and says what became of them: where they left, and why they were dropped.
 fn fate(bed: &mut Bed, program: &[String]) -> (usize, String) {

@@ -16,7 +16,7 @@ const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n
 const CALLED_LATE: &str = "[worker]\ncall_delay_us = 20\n\n";
 
 /// A guest's kernel may still be asking for its neighbour.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Properties of a device that leave its guest checksum offload alone.
 const WITHOUT_TSO: &str = "guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,gso=off";

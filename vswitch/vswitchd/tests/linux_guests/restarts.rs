@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 /// Traffic resumes within it.
 const SECOND: Duration = Duration::from_secs(1);
 /// How long what should not take longer than [`SECOND`] is waited for.
-const RESUME: Duration = Duration::from_secs(5);
+const RESUME: Duration = Duration::from_secs(60);
+/// How often an end goes away at most until traffic resumes within [`SECOND`].
+const ATTEMPTS: usize = 5;
 /// A kernel whose link was down asks for its neighbours anew, once a second: here it knows the one that is pinged.
 const KNOWN: &str = "nud permanent dev eth0";
 /// A guest with several queue pairs must find all of them again.
@@ -61,18 +63,21 @@ fn resumes(switch: &Switch, ports: [&str; 2], why: &str, before: [u64; 2]) -> Du
     since.elapsed()
 }
 
-/// An end goes away and comes back, and traffic has resumed at most so long after both were there. Somebody else on the same cores may hold that up:
-/// then it goes away once more.
+/// An end goes away and comes back, and traffic has resumed at most so long after both were there.
+/// Another process on the same cores may hold that up: then the end goes away once more.
 fn within(limit: Duration, why: &str, mut event: impl FnMut() -> Duration) {
-    let first = event();
-    #[allow(clippy::print_stdout)] // captured and shown by the test runner
-    {
-        println!("{why}: packets reached both {} ms after both ends were back", first.as_millis());
+    let mut took = Vec::new();
+    while took.len() < ATTEMPTS {
+        took.push(event());
+        #[allow(clippy::print_stdout)] // captured and shown by the test runner
+        {
+            println!("{why}: packets reached both after both ends were back: {took:?}");
+        }
+        if took.last().is_some_and(|last| *last <= limit) {
+            return;
+        }
     }
-    if first > limit {
-        let second = event();
-        assert!(second <= limit, "{why}: packets reached both {first:?} after both ends were back, then {second:?}");
-    }
+    panic!("{why}: packets reached both only after {took:?}");
 }
 
 /// Everything works in both directions.

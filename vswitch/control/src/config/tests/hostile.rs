@@ -155,6 +155,6 @@ fn large_files_of_nonsense_are_refused_quickly() {
         let elapsed = started.elapsed();
         assert!(!lines.is_empty(), "{what}");
         assert!(lines.len() <= super::super::PROBLEMS_MAX + 1, "{what}: {} lines", lines.len());
-        assert!(elapsed < Duration::from_secs(20), "{what}: {elapsed:?}");
+        assert!(elapsed < Duration::from_secs(60), "{what}: {elapsed:?}");
     }
 }

@@ -165,7 +165,7 @@ fn subscribers_hear_of_flows_that_go() {
     let expired = loop {
         match events.try_recv() {
             Ok(event) => break event,
-            Err(error) => assert!(start.elapsed().as_secs() < 20, "{error}"),
+            Err(error) => assert!(start.elapsed().as_secs() < 60, "{error}"),
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
     };

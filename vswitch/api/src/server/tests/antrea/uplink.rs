@@ -73,7 +73,7 @@ impl Running {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), wait).await.expect("it did not come to that");
+        tokio::time::timeout(Duration::from_secs(60), wait).await.expect("it did not come to that");
     }
 }
 

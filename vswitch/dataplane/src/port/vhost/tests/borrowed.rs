@@ -132,7 +132,7 @@ fn long_packets_are_lent_in_all_shapes_and_others_copied() {
     assert_eq!(pool.in_use(), 0);
     // Where the guest does not take what it sends, or rings are packed, nothing is borrowed.
     drop(guest);
-    wait("link down", 5, || !port.device.link().up);
+    wait("link down", || !port.device.link().up);
     let mut guest = running_guest(&port, &path, LENDS & !GUEST_TSO4);
     publish(&mut guest, &bytes, &pieces(&[len], 0), false).expect("written");
     let mut burst = Burst::new();
@@ -238,7 +238,7 @@ fn memory_that_is_exchanged_is_waited_for() {
     scene.others_are_fine("exchanging memory");
     drop(guest);
     scene.bad_recovers();
-    wait("link down", 5, || !scene.bad.device.link().up);
+    wait("link down", || !scene.bad.device.link().up);
     assert_eq!(scene.pool.in_use(), 0);
 }
 
@@ -310,6 +310,6 @@ fn rings_and_bytes_that_change_while_they_are_lent_cost_their_owner_only() {
     scene.others_are_fine("changing what is borrowed");
     drop(guest);
     scene.bad_recovers();
-    wait("link down", 5, || !scene.bad.device.link().up);
+    wait("link down", || !scene.bad.device.link().up);
     assert_eq!(scene.pool.in_use(), 0, "seed {seed}");
 }

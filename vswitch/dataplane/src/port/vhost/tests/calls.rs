@@ -26,7 +26,7 @@ fn start(guest: &mut Frontend, port: &mut Port, features: u64, calls: &[File; 2]
         let base = guest.used(ring).expect("readable");
         guest.start_ring(ring, RING, base, Some(call)).expect("starts");
     }
-    wait("link up", 5, || port.device.link().up);
+    wait("link up", || port.device.link().up);
     port.receive()
 }
 
@@ -102,7 +102,7 @@ fn lose_calls(dir: &TempDir, pool: &Mempool) {
         let (mut port, path) = serve(dir, "s", pool);
         // Not called, and it does not look: as if the switch died between using its buffers and calling it.
         let mut guest = guest(&path, features, REPLY_ACK);
-        wait("link up", 5, || port.device.link().up);
+        wait("link up", || port.device.link().up);
         port.send(0, &full, pool);
         let (taken, left) = full.split_at(full.len() - unseen);
         let mut got = Vec::new();

@@ -64,7 +64,7 @@ fn survives(scene: &mut Scene, ring: u32, Attack(what, descriptors, in_table): &
     let mut guest = Frontend::connect(&scene.bad_path).expect("connects");
     guest.negotiate(BASIC | INDIRECT, REPLY_ACK).expect("negotiates");
     guest.start_bare(0).expect("starts");
-    wait("link up", 5, || scene.bad.device.link().up);
+    wait("link up", || scene.bad.device.link().up);
     for (at, list) in [(ring_at(ring), descriptors), (TABLE_AT, in_table)] {
         for (i, descriptor) in (0..).zip(list) {
             guest.descriptor(at + 16 * i, *descriptor).expect("written");
@@ -82,7 +82,7 @@ fn survives(scene: &mut Scene, ring: u32, Attack(what, descriptors, in_table): &
     both_ways(&mut scene.good, &mut scene.good_guest, &scene.pool, 1);
     drop(guest);
     scene.bad_recovers();
-    wait("link down", 5, || !scene.bad.device.link().up);
+    wait("link down", || !scene.bad.device.link().up);
     assert_eq!(scene.pool.in_use(), 0, "after {what} in ring {ring}");
 }
 
@@ -131,14 +131,14 @@ fn each_chain_that_is_none_is_told_once() {
         let mut guest = Frontend::connect(&scene.bad_path).expect("connects");
         guest.negotiate(BASIC | INDIRECT, REPLY_ACK).expect("negotiates");
         guest.start_bare(0).expect("starts");
-        wait("link up", 5, || scene.bad.device.link().up);
+        wait("link up", || scene.bad.device.link().up);
         // Twice: in a ring that is new, and in one that was started again; where the ring goes on, a good packet each time.
         for start in 0..2 {
             if start > 0 {
                 guest.stop(1).expect("stopped");
                 guest.memory.write_all_at(&[0; 0x3000], ring_at(1)).expect("written");
                 guest.restart_ring(1).expect("starts");
-                wait("link up", 5, || scene.bad.device.link().up);
+                wait("link up", || scene.bad.device.link().up);
             }
             assert_eq!(told(&mut scene, &mut before), 0, "{what}: nothing is there");
             guest.descriptor(ring_at(1) + 16 * 200, descriptor).expect("written");
@@ -158,7 +158,7 @@ fn each_chain_that_is_none_is_told_once() {
             }
         }
         drop(guest);
-        wait("link down", 5, || !scene.bad.device.link().up);
+        wait("link down", || !scene.bad.device.link().up);
     }
     assert_eq!(otherwise, [""; 0]);
     // Behind good packets of the same burst; and good ones alone are told as what they are.
@@ -207,7 +207,7 @@ fn what_a_driver_may_do_with_chains_works() {
     let mut guest = Frontend::connect(&scene.bad_path).expect("connects");
     guest.negotiate(BASIC | INDIRECT, REPLY_ACK).expect("negotiates");
     guest.start_bare(0).expect("starts");
-    wait("link up", 5, || scene.bad.device.link().up);
+    wait("link up", || scene.bad.device.link().up);
     guest.memory.write_all_at(&bytes, BYTES).expect("written");
     guest.descriptor(ring_at(1) + 16 * 9, [BYTES + 12, len - 12, 0, 0]).expect("written");
     for Attack(what, descriptors, in_table) in &good {
@@ -241,7 +241,7 @@ fn packets_across_two_regions_of_memory_arrive_whole() {
     let fds = fds.each_ref().map(std::os::fd::AsFd::as_fd);
     assert!(guest.set(SET_MEM_TABLE, &regions, &fds).expect("answered"), "two regions");
     guest.start_bare(0).expect("starts");
-    wait("link up", 5, || scene.bad.device.link().up);
+    wait("link up", || scene.bad.device.link().up);
     let packet = frame(9, 1400);
     let bytes = [&[0; 12][..], &packet].concat();
     for before in [1_usize, 11, 12, 13, 700, bytes.len() - 1] {
@@ -274,7 +274,7 @@ fn packed_rings_with_nonsense_cost_their_owner_only() {
         let order = if guests % 2 == 0 { IN_ORDER } else { 0 };
         guest.negotiate(BASIC | PACKED | INDIRECT | order, REPLY_ACK).expect("negotiates");
         guest.start_bare(0).expect("starts");
-        wait("link up", 5, || scene.bad.device.link().up);
+        wait("link up", || scene.bad.device.link().up);
         guests += 1;
         let (guest, stop) = (&guest, &AtomicBool::new(false));
         std::thread::scope(|scope| {
@@ -300,7 +300,7 @@ fn packed_rings_with_nonsense_cost_their_owner_only() {
         });
         both_ways(&mut scene.good, &mut scene.good_guest, &scene.pool, 1);
         guest.socket.shutdown(std::net::Shutdown::Both).expect("open");
-        wait("link down", 5, || !scene.bad.device.link().up);
+        wait("link down", || !scene.bad.device.link().up);
         assert_eq!(scene.pool.in_use(), 0, "seed {seed}");
     }
     assert!(received > 0, "seed {seed}: nothing was read from the rings of {guests} guests");

@@ -53,7 +53,7 @@ fn a_front_end_may_say_the_mtu_that_its_guest_was_told() {
     let (dir, pool) = (dir(), Mempool::for_tests(512));
     let (mut port, path) = serve(&dir, "s", &pool);
     let mut guest = guest(&path, BASIC | MTU, REPLY_ACK | MTU_PROTOCOL);
-    wait("link up", 5, || port.device.link().up);
+    wait("link up", || port.device.link().up);
     assert_eq!(port.device.offloads(), ["mrg_rxbuf", "mtu"]);
     for (mtu, accepted) in [
         (0, false),
@@ -179,7 +179,7 @@ fn tx_caps_are_those_of_the_guest() {
         let guest = running_guest(&port, &path, BASIC | features);
         assert_eq!((port.device.tx_caps(), port.tx[0].tx_caps()), (expected, expected), "features {features:x}");
         drop(guest);
-        wait("link down", 5, || !port.device.link().up);
+        wait("link down", || !port.device.link().up);
     }
     assert_eq!(port.device.tx_caps(), TxCaps::default());
 }
@@ -195,7 +195,7 @@ fn offloads_that_were_not_negotiated_are_dropped() {
     assert!(port.receive().is_empty());
     assert_eq!(port.dropped(DropReason::VnetHeader), (1, 0));
     drop(guest);
-    wait("link down", 5, || !port.device.link().up);
+    wait("link down", || !port.device.link().up);
     // To a guest without offloads, nothing unfinished is sent.
     let mut guest = running_guest(&port, &path, BASIC);
     let mut mbuf = pool.mbuf_from(&tcp4(100)).expect("an mbuf");
@@ -238,6 +238,6 @@ fn long_packets_are_for_those_who_take_their_ip_version() {
             assert_eq!(port.dropped(DropReason::VnetHeader), (before.0 + refused, before.1 + refused), "{what}");
         }
         drop(guest);
-        wait("link down", 5, || !port.device.link().up);
+        wait("link down", || !port.device.link().up);
     }
 }

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 use vswitch_dpdk::vhost::testing::send_with_fds;
 
 pub(super) const GET_FEATURES: u32 = 1;
@@ -104,7 +103,7 @@ impl Frontend {
 
     /// A front end on an accepted connection.
     pub(super) fn on(socket: UnixStream) -> io::Result<Self> {
-        socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+        socket.set_read_timeout(Some(super::LIMIT))?;
         let memory = tempfile::tempfile_in("/dev/shm")?;
         memory.set_len(MEMORY)?;
         Ok(Self { socket, memory, rings: [(0, 0); 8] })

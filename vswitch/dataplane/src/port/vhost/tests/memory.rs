@@ -66,7 +66,7 @@ fn tables_of_memory_that_cannot_be_leave_the_old_memory() {
                 Err(_) => {
                     disconnected.push(*what);
                     drop((guest, memory));
-                    wait("link down", 5, || !scene.bad.device.link().up);
+                    wait("link down", || !scene.bad.device.link().up);
                     guest = running_guest(&scene.bad, &scene.bad_path, BASIC);
                 }
             }
@@ -77,7 +77,7 @@ fn tables_of_memory_that_cannot_be_leave_the_old_memory() {
     disconnected.dedup();
     scene.others_are_fine("memory that cannot be");
     assert!(disconnected.len() < 3, "disconnected by {disconnected:?}");
-    wait(&format!("{before} descriptors, and not {}", open_fds()), 5, || open_fds() <= before);
+    wait(&format!("{before} descriptors, and not {}", open_fds()), || open_fds() <= before);
     drop(guest);
     scene.bad_recovers();
 }
@@ -117,7 +117,7 @@ fn hugepages_that_are_taken_away_cost_their_owner_only() {
             "{what}: two regions"
         );
         guest.start_bare(0).expect("starts");
-        wait("link up", 5, || scene.bad.device.link().up);
+        wait("link up", || scene.bad.device.link().up);
         let exchange = |scene: &mut Scene, guest: &mut Frontend| {
             for at in [0, HUGE - 30, HUGE, 2 * HUGE - 2048] {
                 guest.offer_at(0, MEMORY + at, 2048, WRITE).expect("written");
@@ -137,7 +137,7 @@ fn hugepages_that_are_taken_away_cost_their_owner_only() {
         scene.others_are_fine("hugepages that are gone");
         vswitch_dpdk::vhost::maintain();
         if left.is_some() {
-            wait(&format!("it is disconnected: {what}"), 5, || !scene.bad.device.link().up);
+            wait(&format!("it is disconnected: {what}"), || !scene.bad.device.link().up);
         } else {
             // There are pages left to fill it with.
             assert!(scene.bad.device.link().up, "{what}");
@@ -146,7 +146,7 @@ fn hugepages_that_are_taken_away_cost_their_owner_only() {
         }
         drop(guest);
         scene.bad_recovers();
-        wait("link down", 5, || !scene.bad.device.link().up);
+        wait("link down", || !scene.bad.device.link().up);
         assert_eq!(scene.pool.in_use(), 0, "{what}");
     }
 }

@@ -8,7 +8,7 @@ use super::*;
 fn echo(port: &mut Port, pool: &Mempool, testpmd: &Testpmd, n: u32) {
     // It says that it forwards before its receive queue is filled; a probe that comes back is the proof.
     let probe = frame(u32::MAX, 60);
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + LIMIT;
     while !port.receive().contains(&swapped(&probe)) {
         assert!(Instant::now() < end, "no echo; {:?}; testpmd:\n{}", port.device, testpmd.output());
         port.send(0, std::slice::from_ref(&probe), pool);
@@ -21,7 +21,7 @@ fn echo(port: &mut Port, pool: &Mempool, testpmd: &Testpmd, n: u32) {
     let mut back = Vec::new();
     for chunk in frames.chunks(32) {
         port.send(0, chunk, pool);
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + LIMIT;
         let sent = back.len() + chunk.len();
         while back.len() < sent && Instant::now() < end {
             back.extend(port.receive());
@@ -49,7 +49,7 @@ fn testpmd_echoes_and_both_sides_survive_the_other() {
 
     // The guest is killed and starts again: nothing is done here.
     testpmd.kill();
-    wait("link down", 5, || !port.device.link().up);
+    wait("link down", || !port.device.link().up);
     let before = port.dropped(DropReason::LinkDown).1;
     port.send(0, &[frame(0, 60), frame(1, 60)], &pool);
     assert_eq!(port.dropped(DropReason::LinkDown).1 - before, 2);
@@ -77,7 +77,7 @@ fn testpmd_echoes_with_packed_rings_on_two_queues() {
     let offloads = port.device.offloads();
     assert!(offloads.contains(&"ring_packed") && offloads.contains(&"mq"), "{offloads:?}");
     assert!(!offloads.contains(&"mrg_rxbuf"), "{offloads:?}");
-    wait("both queue pairs", 5, || port.device.rings.send_pairs() == 0b11 && port.device.rings.receive_pairs() == 0b11);
+    wait("both queue pairs", || port.device.rings.send_pairs() == 0b11 && port.device.rings.receive_pairs() == 0b11);
     port.tx.swap(0, 1);
     echo(&mut port, &pool, &testpmd, 300);
     drop((port, testpmd));

@@ -20,7 +20,7 @@ fn set_up(port: &Port, guest: &mut Frontend, features: u64) {
     guest.negotiate(features, REPLY_ACK | STATUS).expect("negotiates");
     guest.start_pair(0).expect("starts");
     assert!(guest.set(SET_STATUS, &0x0f_u64.to_ne_bytes(), &[]).expect("answered"), "DRIVER_OK");
-    wait("link up", 5, || port.device.link().up);
+    wait("link up", || port.device.link().up);
     runs(port, "set up");
 }
 
@@ -47,7 +47,7 @@ fn resets_under_traffic_leave_a_device_that_can_be_set_up_again() {
                 });
                 let flows = |guest: &mut Frontend| {
                     let until = echoed.load(Relaxed) + 20;
-                    wait(&format!("packets flow, {what}, round {round}"), 10, || {
+                    wait(&format!("packets flow, {what}, round {round}"), || {
                         guest.send(0, [0; 10], &frame(round, 200)).expect("written");
                         while guest.receive(0).expect("readable").is_some() {}
                         echoed.load(Relaxed) >= until
@@ -75,9 +75,9 @@ fn resets_under_traffic_leave_a_device_that_can_be_set_up_again() {
         }
     }
     scene.others_are_fine("resets");
-    wait(&format!("{before} descriptors, and not {}", open_fds()), 5, || open_fds() <= before);
+    wait(&format!("{before} descriptors, and not {}", open_fds()), || open_fds() <= before);
     drop(guest);
     scene.bad_recovers();
-    wait("link down", 5, || !scene.bad.device.link().up);
+    wait("link down", || !scene.bad.device.link().up);
     assert_eq!(scene.pool.in_use(), 0);
 }

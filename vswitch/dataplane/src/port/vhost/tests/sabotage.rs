@@ -61,11 +61,11 @@ fn memory_that_is_taken_away_costs_its_owner_only() {
                 let _ = guest.stop(1);
                 vswitch_dpdk::vhost::maintain();
             } else if len < MEMORY / 2 {
-                wait("it is disconnected", 5, || !scene.bad.device.link().up);
+                wait("it is disconnected", || !scene.bad.device.link().up);
             }
             drop(guest);
             scene.bad_recovers();
-            wait("link down", 5, || !scene.bad.device.link().up);
+            wait("link down", || !scene.bad.device.link().up);
             assert_eq!(scene.pool.in_use(), 0, "after its memory had {len} bytes");
         }
     }
@@ -100,12 +100,12 @@ fn descriptors_that_block_hold_nobody_up() {
         let worker = scope.spawn(move || bad.send(0, &[frame(1, 60)], pool));
         std::thread::sleep(Duration::from_millis(20));
         assert!(!worker.is_finished(), "the worker was to be held up");
-        wait("the worker goes on", 5, || {
+        wait("the worker goes on", || {
             vswitch_dpdk::vhost::maintain();
             worker.is_finished()
         });
     });
-    wait("link down", 5, || !scene.bad.device.link().up);
+    wait("link down", || !scene.bad.device.link().up);
     scene.others_are_fine("a full eventfd");
     drop(guest);
     scene.bad_recovers();
@@ -123,7 +123,7 @@ fn a_full_descriptor_holds_up_no_worker_and_nobody_elses_calls() {
     for ring in 0..2 {
         other.start_ring(ring, RING, 0, Some(&call)).expect("starts");
     }
-    wait("its link", 5, || port.device.link().up);
+    wait("its link", || port.device.link().up);
     assert!(port.receive().is_empty());
     for what in ["it goes", "it has another one", "it stays"] {
         let mut guest = running_guest(&scene.bad, &scene.bad_path, BASIC);
@@ -132,7 +132,7 @@ fn a_full_descriptor_holds_up_no_worker_and_nobody_elses_calls() {
         runs(&scene.bad, "before it is full");
         both_ways(&mut scene.bad, &mut guest, &scene.pool, 2);
         // Calls may come in between.
-        wait("it is full", 5, || {
+        wait("it is full", || {
             let _ = (&full).read(&mut [0; 8]);
             (&full).write_all(&(u64::MAX - 1).to_ne_bytes()).is_ok()
         });
@@ -144,21 +144,21 @@ fn a_full_descriptor_holds_up_no_worker_and_nobody_elses_calls() {
                 let next = eventfd();
                 assert!(guest.set(SET_VRING_CALL, &0_u64.to_ne_bytes(), &[next.as_fd()]).expect("answered"), "{what}");
             }
-            _ => wait("it is disconnected", 5, || {
+            _ => wait("it is disconnected", || {
                 vswitch_dpdk::vhost::maintain();
                 !scene.bad.device.link().up
             }),
         }
         let called = |mut call: &File| call.read(&mut [0; 8]).is_ok();
-        wait("no call of the other one's is left", 5, || !called(&call));
+        wait("no call of the other one's is left", || !called(&call));
         other.offer(0, 2048, WRITE).expect("written");
         port.send(0, &[frame(1, 60)], &scene.pool);
-        wait(&format!("the other one's calls, {what}"), 5, || {
+        wait(&format!("the other one's calls, {what}"), || {
             vswitch_dpdk::vhost::maintain();
             called(&call)
         });
     }
-    wait("link down", 5, || !scene.bad.device.link().up);
+    wait("link down", || !scene.bad.device.link().up);
     drop((port, other));
     scene.others_are_fine("a full eventfd");
     scene.bad_recovers();
@@ -212,7 +212,7 @@ fn a_call_descriptor_that_nobody_could_look_after_is_refused() {
             await_calls();
             (&first).read_exact(&mut [0; 8]).expect("it was called");
             scene.bad.send(0, &[frame(1, 60)], &scene.pool);
-            wait(&format!("its next call, {what}"), 5, || (&first).read_exact(&mut [0; 8]).is_ok());
+            wait(&format!("its next call, {what}"), || (&first).read_exact(&mut [0; 8]).is_ok());
         }
         drop(guest);
         scene.bad_recovers();
@@ -227,7 +227,7 @@ fn is_looked_after(scene: &mut Scene, mut call: &File) {
     std::thread::scope(|scope| {
         let (bad, pool) = (&mut scene.bad, &scene.pool);
         let worker = scope.spawn(move || bad.send(0, &[frame(1, 60)], pool));
-        wait("the worker goes on", 5, || {
+        wait("the worker goes on", || {
             vswitch_dpdk::vhost::maintain();
             worker.is_finished()
         });
@@ -263,7 +263,7 @@ fn available_indexes_that_jump_cost_their_owner_only() {
             scene.bad.send(0, &[frame(1, 1000)], &scene.pool);
             both_ways(&mut scene.good, &mut scene.good_guest, &scene.pool, 1);
             drop(guest);
-            wait("link down", 5, || !scene.bad.device.link().up);
+            wait("link down", || !scene.bad.device.link().up);
             assert_eq!(scene.pool.in_use(), 0, "index {index}, head {head}");
         }
     }
@@ -313,7 +313,7 @@ fn rings_that_change_while_they_are_read_cost_their_owner_only() {
     scene.others_are_fine("changing rings");
     drop(guest);
     scene.bad_recovers();
-    wait("link down", 5, || !scene.bad.device.link().up);
+    wait("link down", || !scene.bad.device.link().up);
     assert_eq!(scene.pool.in_use(), 0, "seed {seed}");
 }
 
@@ -381,12 +381,12 @@ fn conversations_at_random_cost_their_speaker_only() {
         }
         both_ways(&mut scene.good, &mut scene.good_guest, &scene.pool, conversations);
         drop(guest);
-        wait("link down", 5, || !scene.bad.device.link().up);
+        wait("link down", || !scene.bad.device.link().up);
     }
     assert!(conversations > 5 && messages > 100, "seed {seed}: {conversations} conversations, {messages} messages");
     scene.others_are_fine("random conversations");
     scene.bad_recovers();
-    wait("link down", 5, || !scene.bad.device.link().up);
+    wait("link down", || !scene.bad.device.link().up);
     assert_eq!(scene.pool.in_use(), 0, "seed {seed}");
-    wait("descriptors closed", 5, || open_fds() < before + 60);
+    wait("descriptors closed", || open_fds() < before + 60);
 }

@@ -40,7 +40,7 @@ fn ports_are_closed_under_full_load_and_everything_comes_back() {
                     tx[0].send(&mut burst, &counters);
                 }
             });
-            wait("packets flow", 10, || echoed.load(Relaxed) > 100);
+            wait("packets flow", || echoed.load(Relaxed) > 100);
             drop(device); // returns when the worker is out
             let at_close = echoed.load(Relaxed);
             std::thread::sleep(Duration::from_millis(1));
@@ -67,7 +67,7 @@ fn rings_of_one_entry_and_guests_that_give_nothing_back_lose_their_own_packets()
         for ring in 0..2 {
             guest.start_ring(ring, size, 0, None).expect("starts");
         }
-        wait("link up", 5, || port.device.link().up);
+        wait("link up", || port.device.link().up);
         let before = (port.counters.tx_packets.get(), port.dropped(DropReason::TxFull).1);
         for slot in 0..size {
             let at = frontend::ring_at(0) + 16 * u64::from(slot);
@@ -79,7 +79,7 @@ fn rings_of_one_entry_and_guests_that_give_nothing_back_lose_their_own_packets()
         let full = port.dropped(DropReason::TxFull).1 - before.1;
         assert_eq!((taken, full), (room, 64 - room), "a ring of {size}, features {features:x}");
         drop(guest);
-        wait("link down", 5, || !port.device.link().up);
+        wait("link down", || !port.device.link().up);
         assert_eq!(pool.in_use(), 0, "a ring of {size}");
     }
 }
