@@ -1,20 +1,32 @@
 //! A packet with its metadata, as words; and masks over it.
 //!
 //! ```text
-//! word  bits 63..0                                      word   bits 63..0
-//!  0    metadata                                         26    conj_id 32, actset_output 32
-//!  1-8  reg0 32, reg1 32 (= xreg0), ...                  27    recirc_id 32, dp_hash 32
-//!  9    tun_id                                           28    eth_dst 48, eth_type 16
-//!  10   tun_src 32, tun_dst 32                           29    eth_src 48, vlan_tci 16 (bit 12: there is a tag)
-//!  11   tun_ipv6_src (2), 13: tun_ipv6_dst (2)           30    TPID of tag 0, TPID of tag 1, TCI of tag 1, -
-//!  15   tun flags 16, gbp id 16, gbp flags 8, tos, ttl   31    nw_src 32, nw_dst 32 (arp_spa, arp_tpa)
-//!  16   ct_mark 32, ct_state 32                          32    ipv6_src (2), 34: ipv6_dst (2)
-//!  17   ct_label (2)                                     36    ipv6_label 32, tos 8, ttl 8, proto 8, frag 8
-//!  19   ct_nw_src 32, ct_nw_dst 32                       37    tp_src 16, tp_dst 16, tcp_flags 16, -
-//!  20   ct_ipv6_src (2), 22: ct_ipv6_dst (2)             38    arp_sha 48 (nd_sll), nd_options_type; 39: arp_tha 48 (nd_tll)
-//!  24   ct_tp_src, ct_tp_dst, ct_nw_proto 8, -, ct_zone  40    nd_target (2)
-//!  25   pkt_mark 32, in_port 32                          42    igmp_group_ip4 32, nd_reserved 32
-//!                                                        43-58 tun_metadata0 (2) .. tun_metadata7 (2)
+//! word   bits 63..0
+//! 0      metadata
+//! 1-8    reg0 32, reg1 32 (= xreg0), ...
+//! 9      tun_id
+//! 10     tun_src 32, tun_dst 32
+//! 11     tun_ipv6_src (2), 13: tun_ipv6_dst (2)
+//! 15     tun flags 16, gbp id 16, gbp flags 8, tos, ttl
+//! 16     ct_mark 32, ct_state 32
+//! 17     ct_label (2)
+//! 19     ct_nw_src 32, ct_nw_dst 32
+//! 20     ct_ipv6_src (2), 22: ct_ipv6_dst (2)
+//! 24     ct_tp_src, ct_tp_dst, ct_nw_proto 8, -, ct_zone
+//! 25     pkt_mark 32, in_port 32
+//! 26     conj_id 32, actset_output 32
+//! 27     recirc_id 32, dp_hash 32
+//! 28     eth_dst 48, eth_type 16
+//! 29     eth_src 48, vlan_tci 16 (bit 12: there is a tag)
+//! 30     TPID of tag 0, TPID of tag 1, TCI of tag 1, -
+//! 31     nw_src 32, nw_dst 32 (arp_spa, arp_tpa)
+//! 32     ipv6_src (2), 34: ipv6_dst (2)
+//! 36     ipv6_label 32, tos 8, ttl 8, proto 8, frag 8
+//! 37     tp_src 16, tp_dst 16, tcp_flags 16, -
+//! 38     arp_sha 48 (nd_sll), nd_options_type; 39: arp_tha 48 (nd_tll)
+//! 40     nd_target (2)
+//! 42     igmp_group_ip4 32, nd_reserved 32
+//! 43-58  tun_metadata0 (2) .. tun_metadata7 (2)
 //! ```
 //! The lowest 8 bits of word 15 say which of tun_metadata0 to tun_metadata7 the packet has: an option may be there and be 0. No field is made of them ([`TUNNEL_WORD`]).
 //!

@@ -1,10 +1,15 @@
-"""What runs in a Pod while something is restarted, a program of its own: it answers each line of its input with what it has counted, as JSON.
+"""A program in a Pod while something is restarted.
 
-serve PORT                            sends back what it gets
-talk PORT CONNECTIONS OWN ADDRESS...  connections to each address, from ports from OWN up, each with a number at a time that must come back; what was lost, how many
-                                      got an answer, and the longest wait
-knock PORT ADDRESS...                 what must not arrive: SYNs, datagrams, TCP segments of connections that never were; how many left
-watch ADDRESS...                      packets that came in from these, and from anybody"""
+It answers each line of its input with what it has counted, as JSON.
+
+- `serve PORT` sends back what it gets.
+- `talk PORT CONNECTIONS OWN ADDRESS...` has connections to each address, from ports from OWN up. Each
+  sends a number at a time, which must come back. It counts what was lost, how many got an answer, and
+  the longest wait.
+- `knock PORT ADDRESS...` sends what must not arrive: SYNs, datagrams, TCP segments of connections
+  that never were. It counts how many left.
+- `watch ADDRESS...` counts packets that came in from these, and from all addresses.
+"""
 
 import contextlib
 import json
