@@ -16,17 +16,17 @@ SHOWN = 25  # functions
 
 # Stages by the file of the innermost function of ours, the first pattern that fits.
 STAGES = (
-    (r"worker/run\.rs|dpdk/src/lcore", "poll loop"),
-    (r"worker/output\.rs", "output"),
+    (r"worker/poll/run\.rs|dpdk/src/lcore", "poll loop"),
+    (r"worker/poll/output\.rs", "output"),
     (r"dpdk/src/mem\.rs", "hash and prefetch"),
     (r"dpdk/src/vhost|port/vhost", "vhost ports"),
     (r"/dpdk-sys/|src/port/|/dpdk/src/", "ports and mbufs"),
     (r"packet/(checksum|offload|segment)", "checksums"),
-    (r"src/packet/|flow/src/extract|cache/compact", "parse and key"),
-    (r"worker/(replay|first_packet)|cache/(path|program|first_packet)", "replay"),
-    (r"vswitch/conntrack/|src/conntrack/|worker/ct", "connections"),
+    (r"src/packet/|flow/src/extract|cache/fast/compact", "parse and key"),
+    (r"worker/fast/(batch|replay|first_packet)|cache/fast/(path|program|first_packet)", "replay"),
+    (r"vswitch/conntrack/|src/conntrack/|worker/slow/ct", "connections"),
     (r"src/cache/", "caches"),
-    (r"worker/learning|pipeline/(learning|fdb)", "learning switch"),
+    (r"worker/poll/learning|pipeline/(learning|fdb)", "learning switch"),
     (r"src/pipeline/|vswitch/flow/", "pipeline"),
     (r"src/action/|worker/", "walk and actions"),
 )

@@ -80,9 +80,9 @@ class Latency(unittest.TestCase):
         self.assertIn("light p50 us", found)
 
 
-SCRIPT = """  77/78        55d000001010 vswitch_dataplane::worker::run::h0123456789abcdef (/opt/bin/vswitchd)
-  77/78        55d000001010 vswitch_dataplane::worker::run::h0123456789abcdef (/opt/bin/vswitchd)
-  77/78        55d000001020 vswitch_dataplane::worker::run::h0123456789abcdef (/opt/bin/vswitchd)
+SCRIPT = """  77/78        55d000001010 vswitch_dataplane::worker::poll::run::h0123456789abcdef (/opt/bin/vswitchd)
+  77/78        55d000001010 vswitch_dataplane::worker::poll::run::h0123456789abcdef (/opt/bin/vswitchd)
+  77/78        55d000001020 vswitch_dataplane::worker::poll::run::h0123456789abcdef (/opt/bin/vswitchd)
   77/78        7f0000000010 [unknown] (/usr/lib/dpdk/librte_net_pcap.so.23.0)
   77/78        7f0000000020 rte_vhost_dequeue_burst (/usr/lib/librte_vhost.so.23.0)
   77/78    ffffffff81000000 clear_page (inlined) ([kernel.kallsyms])
@@ -91,10 +91,10 @@ SCRIPT = """  77/78        55d000001010 vswitch_dataplane::worker::run::h0123456
 RESOLVED = """0x0000000000001010
 core::ptr::read
 /rustc/5980/library/core/src/ptr/mod.rs:10
-vswitch_dataplane::worker::replay::Replay<T>::apply
-/src/vswitch/dataplane/src/worker/replay.rs:99 (discriminator 3)
-vswitch_dataplane::worker::run
-/src/vswitch/dataplane/src/worker/run.rs:5
+vswitch_dataplane::worker::fast::replay::Replay<T>::apply
+/src/vswitch/dataplane/src/worker/fast/replay.rs:99 (discriminator 3)
+vswitch_dataplane::worker::poll::run
+/src/vswitch/dataplane/src/worker/poll/run.rs:5
 0x0000000000001020
 ??
 ??:0
@@ -105,19 +105,19 @@ class Functions(unittest.TestCase):
     def test_samples_of_the_process_only(self):
         found = functions.samples(SCRIPT, 77)
         self.assertEqual(sum(found.values()), 6)
-        self.assertEqual(found[0x55D000001010, "vswitch_dataplane::worker::run::h0123456789abcdef", "/opt/bin/vswitchd"], 2)
+        self.assertEqual(found[0x55D000001010, "vswitch_dataplane::worker::poll::run::h0123456789abcdef", "/opt/bin/vswitchd"], 2)
 
     def test_inlined_functions(self):
         found = functions.inlined(RESOLVED)
-        self.assertEqual([name for name, _ in found[0x1010]], ["core::ptr::read", "vswitch_dataplane::worker::replay::Replay<T>::apply", "vswitch_dataplane::worker::run"])
-        self.assertEqual(found[0x1010][1][1], "/src/vswitch/dataplane/src/worker/replay.rs")
+        self.assertEqual([name for name, _ in found[0x1010]], ["core::ptr::read", "vswitch_dataplane::worker::fast::replay::Replay<T>::apply", "vswitch_dataplane::worker::poll::run"])
+        self.assertEqual(found[0x1010][1][1], "/src/vswitch/dataplane/src/worker/fast/replay.rs")
         self.assertEqual(found[0x1020], [("??", "??")])
 
     def test_places(self):
         frames = functions.inlined(RESOLVED)[0x1010]
         for arguments, place in (
-            ((frames, "x", "/bin/vswitchd"), ("worker/replay.rs Replay::apply", "replay")),
-            (([("sum", "/src/vswitch/dpdk/src/wide.rs"), *frames[1:]], "x", "/bin/vswitchd"), ("worker/replay.rs Replay::apply", "replay")),
+            ((frames, "x", "/bin/vswitchd"), ("worker/fast/replay.rs Replay::apply", "replay")),
+            (([("sum", "/src/vswitch/dpdk/src/wide.rs"), *frames[1:]], "x", "/bin/vswitchd"), ("worker/fast/replay.rs Replay::apply", "replay")),
             ((frames[:1], "core::fmt::write", "/bin/vswitchd"), ("fmt::write", "other of the switch")),
             (([], "clear_page", "[kernel.kallsyms]"), ("(kernel)", "kernel")),
             (([], "[unknown]", "/usr/lib/librte_net_pcap.so.23.0"), ("librte_net_pcap", "driver net_pcap")),
@@ -140,7 +140,7 @@ class Functions(unittest.TestCase):
             addr2line.return_value.stdout = RESOLVED
             found = recorder.functions(600.0)
         self.assertEqual(addr2line.call_args.kwargs["input"], "0x1010\n0x1020\n")
-        self.assertEqual(found[0], ("worker/replay.rs Replay::apply", "replay", 200.0))
+        self.assertEqual(found[0], ("worker/fast/replay.rs Replay::apply", "replay", 200.0))
         self.assertEqual(sum(cycles for *_, cycles in found), 600.0)
         text = functions.table(found)
         self.assertRegex(text, r"200\.0 +33\.3%  replay\n")

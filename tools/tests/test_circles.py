@@ -41,9 +41,9 @@ LEFT = (
     # vswitch/dataplane
     "action::arp action::ethernet action::ip action::l4 action::nd action::packet",
     "action::op pipeline::op_count pipeline::translate::result",
-    "cache::decap cache::megaflow",
-    "cache::exact cache::program",
-    "cache::path cache::shared",
+    "cache::control::shared cache::fast::path",
+    "cache::fast::exact cache::fast::program",
+    "cache::slow::megaflow cache::tunnel::decap",
     "conntrack::quote conntrack::read",
     "pipeline::learned pipeline::learned::control pipeline::learned::views pipeline::program "
     "pipeline::state::expire pipeline::state::filter",
@@ -52,9 +52,10 @@ LEFT = (
     "pipeline::translate::tunnel pipeline::translate::view",
     "port::config port::tunnel",
     "port::ethdev port::queue",
-    "worker::ct worker::execute worker::forget worker::inject worker::output worker::path_mtu "
-    "worker::reject worker::replay worker::snapshot worker::step worker::tunnel worker::waiting "
-    "worker::walk",
+    "worker::control::inject worker::control::snapshot worker::fast::replay worker::poll::output "
+    "worker::poll::walk worker::slow::ct worker::slow::execute worker::slow::forget "
+    "worker::slow::reject worker::step worker::tunnel::encap worker::tunnel::path_mtu "
+    "worker::tunnel::waiting",
     # vswitch/dpdk
     "kernel::packet_socket kernel::rx_ring",
     # vswitch/overlay

@@ -21,44 +21,27 @@
 //!
 //! **Threads**: a [`Cache`] is a worker's own; [`CacheShared`] is between it and the control side.
 
-mod compact;
-mod credit;
-mod decap;
-mod directory;
-mod exact;
-mod first_packet;
-mod last_hit;
-mod lookup;
-mod megaflow;
-mod outer_template;
-mod path;
-mod prefetch;
-mod program;
-mod recorder;
-mod revalidate;
-mod same_flow;
-mod shapes;
-mod shared;
+mod control;
+mod fast;
+mod slow;
 #[cfg(test)]
 mod tests;
-mod tunnels;
-mod tuples;
-mod validity;
+mod tunnel;
 
-pub use compact::Compact;
-pub(crate) use compact::{CompactKind, folded};
-pub(crate) use exact::{Entry, RareProgram};
-pub(crate) use first_packet::FirstPacketTemplate;
-pub use megaflow::Megaflow;
-pub(crate) use megaflow::looks_back;
+pub use control::shared::{CacheShared, CacheStats, Collector};
+pub use fast::compact::Compact;
+pub(crate) use fast::compact::{CompactKind, folded};
+pub(crate) use fast::exact::{Entry, RareProgram};
+pub(crate) use fast::first_packet::FirstPacketTemplate;
+pub use fast::path::Path;
+pub use fast::program::Rare;
+pub(crate) use fast::program::{AnyProgram, ConnectionProgram, Simple};
+pub use fast::recorder::Recorder;
+pub use slow::megaflow::Megaflow;
+pub(crate) use slow::megaflow::looks_back;
 #[cfg(test)]
-pub(crate) use outer_template::OuterTemplate;
-pub use path::Path;
-pub use program::Rare;
-pub(crate) use program::{AnyProgram, ConnectionProgram, Simple};
-pub use recorder::Recorder;
-pub use shared::{CacheShared, CacheStats, Collector};
-pub(crate) use tunnels::Outer;
+pub(crate) use tunnel::outer_template::OuterTemplate;
+pub(crate) use tunnel::tunnels::Outer;
 
 use crate::limits::{BURST, EXACT_V4_ENTRIES, EXACT_V6_ENTRIES, MEGAFLOW_IDLE_MS, MEGAFLOW_LEN_MAX, MEGAFLOWS_MAX};
 use crate::meter::Budgets;
@@ -66,17 +49,17 @@ use crate::pipeline::translate::reduce_timeouts;
 use crate::pipeline::{Changes, Credit, Effect, Request, Sighting, Start, Translation, World};
 use crate::port::PortId;
 use crate::time::Millis;
-use compact::Seeds;
-use decap::DecapCache;
-use exact::Exact;
-use first_packet::FirstPacketTemplates;
-use last_hit::LastHit;
-use path::Paths;
-use prefetch::Zones;
+use fast::compact::Seeds;
+use fast::exact::Exact;
+use fast::first_packet::FirstPacketTemplates;
+use fast::path::Paths;
+use fast::prefetch::Zones;
+use slow::last_hit::LastHit;
+use slow::tuples::Tuples;
+use slow::validity::Standing;
 use std::sync::Arc;
-use tunnels::Tunnels;
-use tuples::Tuples;
-use validity::Standing;
+use tunnel::decap::DecapCache;
+use tunnel::tunnels::Tunnels;
 
 /// Megaflows that may wait to be freed by the control side, for each one that may be kept: beyond, nothing new is kept.
 const OUTSTANDING_FACTOR: u64 = 4;
@@ -155,7 +138,7 @@ impl Cache {
             recorder: Recorder::default(),
             bridges: Vec::new(),
             all: Vec::new(),
-            tick: megaflow::STALE + 1,
+            tick: slow::megaflow::STALE + 1,
             stamp: 1,
             world: 0,
             epoch: 0,
@@ -246,7 +229,7 @@ impl Cache {
             let spared = standing == Standing::Spared;
             self.shared.stats.spared.add(spared.into());
             megaflow.depends.good(world.number, self.epoch);
-        } else if let Some(deps) = revalidate::again(megaflow, world, now) {
+        } else if let Some(deps) = slow::revalidate::again(megaflow, world, now) {
             self.shared.stats.revalidated.add(1);
             megaflow.depends.renew(&deps);
         } else {
@@ -304,7 +287,7 @@ impl Cache {
         if !self.enabled || !translation.cacheable || large || full || bridge >= self.bridges.len() {
             return Err(translation);
         }
-        megaflow::settle(&mut translation, key);
+        slow::megaflow::settle(&mut translation, key);
         if self.all.len() >= MEGAFLOWS_MAX {
             self.evict();
         }
@@ -313,7 +296,7 @@ impl Cache {
         }
         let place = self.bridges[bridge].place(key, &translation.mask).or_else(|| {
             // No room for another mask: only for packets that are like this one in everything.
-            translation.mask = tuples::EVERYTHING;
+            translation.mask = slow::tuples::EVERYTHING;
             self.bridges[bridge].place(key, &translation.mask)
         });
         let Some(hash) = place else { return Err(translation) };

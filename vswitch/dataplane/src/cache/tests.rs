@@ -1,10 +1,10 @@
 //! Compact keys, and masks.
 
-use super::compact::{Compact, Seeds};
-use super::last_hit::LastHit;
-use super::path::Paths;
-use super::tuples::{EVERYTHING, Tuples};
-use super::{CacheShared, Megaflow};
+use crate::cache::fast::compact::{Compact, Seeds};
+use crate::cache::fast::path::Paths;
+use crate::cache::slow::last_hit::LastHit;
+use crate::cache::slow::tuples::{EVERYTHING, Tuples};
+use crate::cache::{CacheShared, Megaflow};
 use crate::limits::{MEGAFLOW_MASKS_MAX, PATH_VARIANTS_MAX, PATHS_MAX};
 use crate::packet::L4;
 use crate::packet::testing::{Spec, cut, specs};

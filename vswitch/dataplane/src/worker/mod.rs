@@ -12,34 +12,16 @@
 //!
 //! **Threads**: one per core of `[dpdk] worker_cores`. A sleeping worker is offline: nobody waits for it.
 
-mod ct;
-mod execute;
-mod first_packet;
-mod forget;
-mod found;
-mod inject;
-mod inside;
-mod learning;
-mod neighbour;
-mod output;
-mod outside;
-mod path_mtu;
-mod reject;
-mod replay;
-mod run;
-mod snapshot;
+mod control;
+mod fast;
+mod poll;
+mod slow;
 mod step;
-mod straight;
-mod strict;
-mod tables;
 #[cfg(test)]
 mod tests;
 mod tunnel;
-mod waiting;
-mod walk;
-mod worker_wait;
 
-pub use inject::{Begin, Inbox, InjectError, Injection};
-pub use run::{Worker, WorkerStats};
-pub use snapshot::{PortShared, PortView, Publisher, RxqSlot, Snapshot};
-pub use walk::{Walk, needs_tables};
+pub use control::inject::{Begin, Inbox, InjectError, Injection};
+pub use control::snapshot::{PortShared, PortView, Publisher, RxqSlot, Snapshot};
+pub use poll::run::{Worker, WorkerStats};
+pub use poll::walk::{Walk, needs_tables};

@@ -1,14 +1,14 @@
 //! What every step of the walk needs: the ways out, and the counters of what died.
 
-use super::Snapshot;
-use super::forget::Last;
-use super::output::Outputs;
 use crate::conntrack::Conntrack;
 use crate::limits::{FLOOD_MBUFS_MAX, OUTPUTS_MAX, SEGMENT_MIN};
 use crate::meter::Budget;
 use crate::observe::DropReason;
 use crate::port::PortId;
 use crate::time::Millis;
+use crate::worker::Snapshot;
+use crate::worker::poll::output::Outputs;
+use crate::worker::slow::forget::Last;
 use vswitch_dpdk::{Mbuf, Mempool};
 
 /// What every step needs.

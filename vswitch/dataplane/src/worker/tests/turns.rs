@@ -5,7 +5,7 @@ use crate::limits::BURST;
 use crate::port::RxQueue;
 use crate::port::sim::SimRxQueue;
 use crate::time::Millis;
-use crate::worker::run::Poll;
+use crate::worker::poll::run::Poll;
 use crate::worker::{Publisher, RxqSlot, Snapshot};
 use std::sync::Arc;
 use std::time::Duration;
