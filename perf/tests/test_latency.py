@@ -144,7 +144,7 @@ class Functions(unittest.TestCase):
         self.assertEqual(sum(cycles for *_, cycles in found), 600.0)
         text = functions.table(found)
         self.assertRegex(text, r"200\.0 +33\.3%  replay\n")
-        self.assertRegex(text, r"200\.0 +33\.3%  worker/replay\.rs Replay::apply \(replay\)")
+        self.assertRegex(text, r"200\.0 +33\.3%  worker/fast/replay\.rs Replay::apply \(replay\)")
 
     def test_where_the_program_is_in_memory(self):
         maps = "55d000002000-55d000003000 r-xp 00002000 08:01 5 /bin/vswitchd\n55d000000000-55d000002000 r--p 0 08:01 5 /bin/vswitchd\n7f00-7f01 r--p 0 0 0 /lib/x\n"
