@@ -60,15 +60,20 @@ pub struct Model {
     pub wrong_policies: Vec<Item<WrongPolicy>>,
     /// Other documents that are not understood.
     pub wrong: BTreeSet<DocumentKey>,
+    /// What is in force without labels that cannot be read: no rule that allows means it by its labels.
+    pub unknown_labels: BTreeSet<DocumentKey>,
     /// Pods of which not all is understood, and whether their labels are.
     pub doubtful: BTreeMap<String, (Item<pod::PodBody>, bool)>,
 }
 
 impl Model {
     /// Puts documents together. Of two with one name, the first one in order of files and lines counts.
-    pub fn new(mut documents: Vec<Document>) -> (Self, Vec<Problem>) {
-        documents.sort_by(|a, b| a.origin.cmp(&b.origin));
+    pub fn new(documents: Vec<Document>) -> (Self, Vec<Problem>) {
         let (mut model, mut problems) = (Self::default(), Vec::new());
+        let is_short = |document: &&Document| document.left.as_ref().is_some_and(|left| !left.knows_labels);
+        model.unknown_labels = documents.iter().filter(is_short).map(|document| document.key.clone()).collect();
+        let mut documents: Vec<Document> = documents.into_iter().flat_map(Document::settled).collect();
+        documents.sort_by(|a, b| a.origin.cmp(&b.origin));
         for document in documents {
             if let Err(problem) = model.insert(document) {
                 problems.push(*problem);
@@ -77,7 +82,7 @@ impl Model {
         (model, problems)
     }
 
-    fn insert(&mut self, Document { key, origin, meta, body }: Document) -> Result<(), Box<Problem>> {
+    fn insert(&mut self, Document { key, origin, meta, body, left: _ }: Document) -> Result<(), Box<Problem>> {
         if let DocumentBody::Tier(body) = &body {
             self.tier_priorities.entry(meta.full_name()).or_default().insert(body.spec.priority);
         }
@@ -144,6 +149,11 @@ impl Model {
     /// Whether there is a document of a kind (`Service.`, `ClusterGroup.crd.antrea.io`) and name that is not understood.
     pub fn is_wrong(&self, kind: &str, name: &str) -> bool {
         self.wrong.contains(&(kind.to_owned(), name.to_owned()))
+    }
+
+    /// Whether an object is in force without labels that cannot be read.
+    pub fn has_unknown_labels(&self, kind: &str, name: &str) -> bool {
+        !self.unknown_labels.is_empty() && self.unknown_labels.contains(&(kind.to_owned(), name.to_owned()))
     }
 
     /// Labels of a namespace; one without a document has its name only.

@@ -253,7 +253,7 @@ fn who_may_be_meant_and_is_not_understood_is_denied_and_nobody_else() {
              spec: {{nodeName: other, containers: 5}}\nstatus: {{podIP: 10.10.1.66}}\n"
         )
     };
-    let bad_space = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {env: 5}}\n";
+    let bad_space = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: 5}\n";
     for (peer, bad, expected) in [
         (evil, bad_pod("{app: evil}"), &["10.10.1.66"][..]),
         (evil, bad_pod("{app: good}"), &[]),

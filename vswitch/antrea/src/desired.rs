@@ -86,6 +86,8 @@ pub struct Desired {
     referrers: HashMap<Key, BTreeSet<Key>>,
     /// Whose prefixes and addresses are where.
     prefixes: BTreeSet<(Cidr, Key)>,
+    /// Those of peers that have an effect.
+    peer_prefixes: BTreeSet<(Cidr, Key)>,
     /// How many of them have a length.
     lengths: BTreeMap<(Family, u8), usize>,
     /// Services with an address.
@@ -242,6 +244,22 @@ impl Desired {
         let covering = wider.flat_map(|wider| from(wider).take_while(move |(other, _)| *other == wider));
         let covered = from(*cidr).take_while(|(other, _)| cidr.covers(other));
         covering.chain(covered).map(|(cidr, key)| (*cidr, key)).collect()
+    }
+
+    /// Prefixes of peers that have an effect: no two of them overlap.
+    pub(crate) const fn peer_prefixes(&self) -> &BTreeSet<(Cidr, Key)> {
+        &self.peer_prefixes
+    }
+
+    /// Says which prefixes of peers have an effect. Returns those that had it.
+    pub(crate) fn set_peer_prefixes(&mut self, in_force: BTreeSet<(Cidr, Key)>) -> BTreeSet<(Cidr, Key)> {
+        std::mem::replace(&mut self.peer_prefixes, in_force)
+    }
+
+    /// Prefixes of peers that have an effect, and an address in common with this one.
+    pub(crate) fn peers_at<'a>(&'a self, cidr: &Cidr) -> impl Iterator<Item = (Cidr, &'a Key)> + use<'a> {
+        let all = self.overlapping(cidr).into_iter().filter(|(_, key)| key.kind == ObjectKind::PeerNode);
+        all.filter(|(cidr, key)| self.peer_prefixes.contains(&(*cidr, (*key).clone())))
     }
 
     /// What names rules mean.

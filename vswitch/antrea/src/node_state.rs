@@ -24,7 +24,8 @@ use crate::membership::Receivers;
 use crate::store::Store;
 use crate::traceflow::Running;
 use crate::{
-    Claim, Code, CompiledObject, Desired, Facts, Flush, Ids, Key, Node, ObjectKind, Ports, Problem, Problems, Wire,
+    Cidr, Claim, Code, CompiledObject, Desired, Facts, Flush, Ids, Key, Node, ObjectKind, Ports, Problem, Problems,
+    Wire,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
@@ -84,6 +85,8 @@ struct Undo {
     had: HashMap<Claim, Option<Key>>,
     /// The same, of what several claimed.
     holders: Vec<(Claim, Option<Key>)>,
+    /// Prefixes of peers that had an effect, if that may change.
+    peer_prefixes: Option<BTreeSet<(Cidr, Key)>>,
     /// Ports of the bridge that were other ones, and are looked at now.
     moved: BTreeSet<String>,
 }
@@ -250,8 +253,9 @@ impl NodeState {
             return Err(problems);
         }
         let moved = self.moved.clone();
-        let undo = Undo { node: Some(self.node.take()), ids: Some(self.ids.clone()), moved, ..Undo::default() };
+        let mut undo = Undo { node: Some(self.node.take()), ids: Some(self.ids.clone()), moved, ..Undo::default() };
         self.node = Some((config.clone(), Arc::new(node)));
+        self.settle_peers(&mut undo);
         let keys: BTreeSet<Key> =
             self.desired.all().map(|(key, _)| key.clone()).chain([Key::node()]).chain(self.all_heard()).collect();
         self.planned(keys, undo).map_err(|refused| {
@@ -292,6 +296,9 @@ impl NodeState {
         }
         for (claim, holder) in undo.holders {
             self.desired.set_holder(&claim, holder);
+        }
+        if let Some(before) = undo.peer_prefixes {
+            self.desired.set_peer_prefixes(before);
         }
         for (name, addresses) in undo.names.into_iter().rev() {
             self.desired.names_mut().set(&name, addresses);

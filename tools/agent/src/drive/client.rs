@@ -94,6 +94,13 @@ impl Client {
         }
     }
 
+    /// What the Node is, as the switch has it.
+    pub(super) async fn node(&mut self) -> Result<v1::NodeConfig, DriveError> {
+        let answer = self.nodes.get_node(v1::GetNodeRequest {}).await;
+        let answer = answer.map_err(|status| refused(&self.socket, "GetNode", &status))?;
+        Ok(answer.into_inner().node.unwrap_or_default())
+    }
+
     pub(super) async fn sync(
         &mut self,
         round: u64,

@@ -1,6 +1,7 @@
 //! Tells the switch: everything at first and after a lost connection, what has changed otherwise.
 
 mod client;
+mod reduced;
 mod report;
 mod session;
 
@@ -190,15 +191,27 @@ impl Driver {
         }
         self.is_waiting = false;
         self.retried = Some(Instant::now());
-        client.initialize(node, origin, state.round + 1).await?;
-        let mut session = Session::new(client, node.clone());
-        let report = if standing == Standing::Blind {
+        let (has, left_out) = if state.initialized || self.options.is_strict {
+            match client.initialize(node, origin, state.round + 1).await {
+                Ok(()) => (node.clone(), Vec::new()),
+                // It goes on with what it has.
+                Err(DriveError::Node(problems)) if !self.options.is_strict => (client.node().await?, problems),
+                Err(error) => return Err(error),
+            }
+        } else {
+            reduced::initialize(&mut client, node, origin, state.round + 1).await?
+        };
+        let mut session = Session::new(client, has);
+        session.refused_node = (!left_out.is_empty()).then(|| node.clone());
+        session.is_reduced = !left_out.is_empty() && !state.initialized;
+        let mut report = if standing == Standing::Blind {
             (session.is_partial, session.round, session.gate_open) = (true, state.round, state.gate_open);
             let change = session.change(projection, true);
             self.increments(&mut session, projection, change).await?
         } else {
             self.sync(&mut session, projection, standing).await?
         };
+        report.problems.extend(left_out);
         Ok(Some((session, report)))
     }
 

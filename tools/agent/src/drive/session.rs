@@ -1,7 +1,7 @@
 //! What a switch has been told.
 
 use super::client::Client;
-use super::{DriveError, INCREMENT_LEN_MAX};
+use super::{DriveError, INCREMENT_LEN_MAX, reduced};
 use crate::problem::{Origin, Problem};
 use crate::project::{Key, Projected, Projection};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +18,8 @@ pub(super) struct Session {
     pub(super) node: v1::NodeConfig,
     /// What it is not to be, as the switch said.
     pub(super) refused_node: Option<v1::NodeConfig>,
+    /// It was told what the Node is without what of it cannot be.
+    pub(super) is_reduced: bool,
     /// What the switch has.
     pub(super) told: BTreeMap<Key, Projected>,
     /// What it refused as it was. A policy that is refused isolates its Pods all the same: the switch may have it.
@@ -46,6 +48,7 @@ impl Session {
             gate_open: false,
             node,
             refused_node: None,
+            is_reduced: false,
             told: BTreeMap::new(),
             refused: BTreeMap::new(),
             kept: BTreeSet::new(),
@@ -68,11 +71,18 @@ impl Session {
         match self.client.initialize(node, origin, self.round).await {
             Ok(()) => {
                 self.node = node.clone();
-                self.refused_node = None;
+                (self.refused_node, self.is_reduced) = (None, false);
                 Ok(Vec::new())
             }
             Err(DriveError::Node(problems)) => {
+                let is_news = self.refused_node.as_ref() != Some(node);
                 self.refused_node = Some(node.clone());
+                // What never was right as a whole is not kept as a whole.
+                if self.is_reduced && is_news {
+                    let (has, left_out) = reduced::initialize(&mut self.client, node, origin, self.round).await?;
+                    self.node = has;
+                    return Ok(left_out);
+                }
                 Ok(problems)
             }
             Err(error) => Err(error),

@@ -1,6 +1,7 @@
 //! Egress.
 
 use super::selector::Selector;
+use super::wellformed::{ADDRESS, error, is_host, list};
 use crate::source::{FieldError, Tree, typed_without_unknown};
 use serde::Deserialize;
 
@@ -69,6 +70,21 @@ pub struct Status {
     /// The address that it has.
     #[serde(default, rename = "egressIP")]
     pub egress_ip: String,
+}
+
+impl EgressBody {
+    /// What is wrong with its addresses by themselves.
+    pub(super) fn check(&self) -> Vec<FieldError> {
+        let (spec, status) = (&self.spec, &self.status);
+        let mut errors = Vec::new();
+        for (path, text) in [("spec.egressIP", &spec.egress_ip), ("status.egressIP", &status.egress_ip)] {
+            if !text.is_empty() && !is_host(text) {
+                errors.push(error(path, text, ADDRESS));
+            }
+        }
+        errors.extend(list("spec.egressIPs", &spec.egress_ips, is_host, ADDRESS));
+        errors
+    }
 }
 
 pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<EgressBody>, FieldError> {

@@ -1,5 +1,6 @@
 //! EndpointSlice.
 
+use super::wellformed::{ADDRESS, error, is_host, is_protocol};
 use crate::source::{FieldError, Tree, typed_without_unknown};
 use serde::Deserialize;
 
@@ -101,6 +102,32 @@ pub struct Port {
     pub port: Option<u16>,
     /// Of no meaning here.
     pub app_protocol: Option<String>,
+}
+
+impl EndpointSliceBody {
+    /// What is wrong with its entries by themselves; of each item of a list one error at most.
+    pub(super) fn check(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let endpoints = self.endpoints.iter().enumerate().filter(|_| self.address_type != AddressType::FQDN);
+        for (i, endpoint) in endpoints {
+            match endpoint.addresses.first() {
+                None => errors.push(FieldError::new(0, &format!("endpoints[{i}].addresses"), "is required")),
+                Some(text) if !is_host(text) => {
+                    errors.push(error(&format!("endpoints[{i}].addresses[0]"), text, ADDRESS));
+                }
+                Some(_) => {}
+            }
+        }
+        for (i, port) in self.ports.iter().enumerate() {
+            let wrong = |field: &str, reason: &str| FieldError::new(0, &format!("ports[{i}].{field}"), reason);
+            if port.port == Some(0) {
+                errors.push(wrong("port", "0 is no port, which is 1 to 65535"));
+            } else if port.protocol.as_deref().is_some_and(|word| !is_protocol(word)) {
+                errors.push(wrong("protocol", "is not one of TCP, UDP, SCTP"));
+            }
+        }
+        errors
+    }
 }
 
 pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<EndpointSliceBody>, FieldError> {

@@ -8,6 +8,7 @@ pub mod endpoint_slice;
 pub mod k8s_policy;
 pub mod node;
 pub mod node_config;
+mod partial;
 pub mod pod;
 mod read;
 pub mod ruled;
@@ -16,6 +17,7 @@ pub mod service;
 pub mod tier;
 pub mod traffic_control;
 mod unserved;
+pub mod wellformed;
 
 use crate::problem::Origin;
 use serde::Deserialize;
@@ -118,9 +120,37 @@ pub struct Document {
     pub meta: Meta,
     /// What it says.
     pub body: DocumentBody,
+    /// Of a document that is not understood: what it says without the entries that are wrong.
+    pub left: Option<Left>,
+}
+
+/// What is left of a document without the entries that are wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Left {
+    /// The document without them.
+    pub document: Box<Document>,
+    /// Policies may select other Pods than those that it says.
+    pub is_in_doubt: bool,
+    /// All of its labels are in it.
+    pub knows_labels: bool,
 }
 
 impl Document {
+    /// Whether what is left of it counts in place of an older form that was right. Endpoints come and go each minute: one
+    /// that is wrong holds up no other one.
+    pub fn prefers_left(&self) -> bool {
+        let Some(left) = &self.left else { return false };
+        let DocumentBody::EndpointSlice(slice) = &left.document.body else { return false };
+        !slice.endpoints.is_empty() && !slice.ports.is_empty()
+    }
+
+    /// The documents to read in its place: itself, or what is left of it, or both if that is in doubt.
+    pub fn settled(mut self) -> impl Iterator<Item = Self> {
+        let left = self.left.take();
+        let is_itself = left.as_ref().is_none_or(|left| left.is_in_doubt);
+        left.map(|left| *left.document).into_iter().chain(is_itself.then_some(self))
+    }
+
     /// Whether it is understood, but for rules of a policy perhaps.
     pub fn is_understood(&self) -> bool {
         !matches!(self.body, DocumentBody::WrongPolicy(_) | DocumentBody::Wrong { .. })
@@ -140,7 +170,8 @@ impl Document {
     /// it said when it was right.
     pub fn is_in_doubt(&self, old: &Self) -> bool {
         let DocumentBody::Wrong { has_meta, pod } = &self.body else { return false };
-        let is_same = *has_meta && self.meta.labels == old.meta.labels;
+        let knows_labels = *has_meta || self.left.as_ref().is_some_and(|left| left.knows_labels);
+        let is_same = knows_labels && self.meta.labels == old.meta.labels;
         let account = |body: &pod::PodBody| body.spec.service_account_name.clone();
         match &old.body {
             DocumentBody::Namespace => !is_same,

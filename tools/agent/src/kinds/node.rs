@@ -1,5 +1,6 @@
 //! Node: of peers where their Pods are and how to reach them.
 
+use super::wellformed::{ADDRESS, error, is_host, is_prefix, list};
 use crate::source::{FieldError, Tree, typed_without_unknown};
 use serde::Deserialize;
 
@@ -53,6 +54,20 @@ impl NodeBody {
             (Some(cidr), true) => vec![cidr.clone()],
             _ => self.spec.pod_cidrs.clone(),
         }
+    }
+
+    /// What is wrong with its entries by themselves; of each item of a list one error at most.
+    pub(super) fn check(&self) -> Vec<FieldError> {
+        let mut errors = list("spec.podCIDRs", &self.spec.pod_cidrs, is_prefix, "prefix");
+        // Where the others are given, this one says nothing.
+        let is_used = |text: &&String| self.spec.pod_cidrs.is_empty() && !is_prefix(text);
+        errors.extend(self.spec.pod_cidr.iter().filter(is_used).map(|text| error("spec.podCIDR", text, "prefix")));
+        for (i, of) in self.status.addresses.iter().enumerate() {
+            if ["InternalIP", "ExternalIP"].contains(&of.kind.as_str()) && !is_host(&of.address) {
+                errors.push(error(&format!("status.addresses[{i}].address"), &of.address, ADDRESS));
+            }
+        }
+        errors
     }
 
     /// Its addresses of a type.

@@ -1,6 +1,8 @@
 //! NodeConfig: what the Node is, beside what Kubernetes knows of it. Of kind `NodeConfig`, apiVersion `vswitch/v1`, named as its Node. Fields and
 //! their meanings are those of `antrea.v1.NodeConfig`; what is not given has the defaults named there.
 
+use super::wellformed::{ADDRESS, error, is_address, is_host, is_mac, is_prefix, is_with_length, list};
+use crate::source::FieldError;
 use serde::Deserialize;
 
 /// NodeConfig without its metadata.
@@ -9,6 +11,87 @@ use serde::Deserialize;
 pub struct NodeConfigBody {
     /// What is asked for.
     pub spec: Spec,
+}
+
+impl Spec {
+    /// Whether the Node is asked to have IPv4, IPv6: as it says, or as the prefixes of its Pods are.
+    pub fn asked_families(&self, pod_cidrs: &[String]) -> [bool; 2] {
+        match self.families {
+            Some(Families::IPv4) => [true, false],
+            Some(Families::IPv6) => [false, true],
+            Some(Families::Dual) => [true, true],
+            None => match has_each(pod_cidrs) {
+                [false, false] => [true, false], // as the switch takes it
+                families => families,
+            },
+        }
+    }
+
+    /// Whether the Node has IPv4, IPv6: of those that it is asked to have, those that have a prefix of Pods and an address
+    /// of the gateway. One that lacks them takes nothing from the other one.
+    pub fn families(&self, pod_cidrs: &[String]) -> [bool; 2] {
+        let asked = self.asked_families(pod_cidrs);
+        if self.traffic_mode == Some(TrafficMode::NetworkPolicyOnly) {
+            return asked;
+        }
+        let (cidrs, gateways) = (has_each(pod_cidrs), has_each(&self.gateway.addresses));
+        match [0, 1].map(|six| asked[six] && cidrs[six] && gateways[six]) {
+            [false, false] => asked,
+            families => families,
+        }
+    }
+}
+
+/// Whether there are texts of IPv4, of IPv6.
+fn has_each(texts: &[String]) -> [bool; 2] {
+    [false, true].map(|six| texts.iter().any(|text| text.contains(':') == six))
+}
+
+impl NodeConfigBody {
+    /// What is wrong with its entries by themselves; of each item of a list one error at most.
+    pub(super) fn check(&self) -> Vec<FieldError> {
+        let spec = &self.spec;
+        let link = "address with the length of its prefix";
+        let mut errors = list("spec.transportAddresses", &spec.transport_addresses, is_with_length, link);
+        for (path, texts) in [
+            ("spec.podCIDRs", &spec.pod_cidrs),
+            ("spec.serviceCIDRs", &spec.service_cidrs),
+            ("spec.egressExceptCIDRs", &spec.egress_except_cidrs),
+        ] {
+            errors.extend(list(path, texts, is_prefix, "prefix"));
+        }
+        errors.extend(list("spec.gateway.addresses", &spec.gateway.addresses, is_host, ADDRESS));
+        let servers = spec.fqdn.as_ref().map(|fqdn| &fqdn.servers);
+        for (path, texts) in [
+            ("spec.nodePortAddresses", Some(&spec.node_port_addresses)),
+            ("spec.virtualServiceAddresses", Some(&spec.virtual_service_addresses)),
+            ("spec.virtualNodePortAddresses", Some(&spec.virtual_node_port_addresses)),
+            ("spec.fqdn.servers", servers),
+            ("spec.uplink.answeredAddresses", spec.uplink.as_ref().map(|uplink| &uplink.answered_addresses)),
+        ] {
+            errors.extend(list(path, texts.into_iter().flatten(), is_address, "address"));
+        }
+        let macs = [("spec.virtualMAC", &spec.virtual_mac), ("spec.reentranceMAC", &spec.reentrance_mac)];
+        let wrong = |text: &&String| !is_mac(text);
+        for (path, text) in macs {
+            errors.extend(text.iter().filter(wrong).map(|text| error(path, text, "MAC address")));
+        }
+        if let Some(uplink) = &spec.uplink {
+            for (i, hop) in uplink.next_hops.iter().enumerate() {
+                let path = format!("spec.uplink.nextHops[{i}]");
+                if !is_address(&hop.address) {
+                    errors.push(error(&format!("{path}.address"), &hop.address, "address"));
+                } else if let Some(text) = hop.mac.as_ref().filter(wrong) {
+                    errors.push(error(&format!("{path}.mac"), text, "MAC address"));
+                }
+            }
+            // The last one: the others go with it.
+            if !is_mac(&uplink.mac) {
+                errors.push(error("spec.uplink.mac", &uplink.mac, "MAC address"));
+            }
+        }
+        errors
+    }
 }
 
 /// What is asked for.

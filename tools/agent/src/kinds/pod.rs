@@ -1,5 +1,7 @@
 //! Pod: its labels, addresses and the ports that have names.
 
+use super::Meta;
+use super::wellformed::{ADDRESS, error, is_host};
 use crate::source::{FieldError, Tree, Value, typed, typed_without_unknown};
 use serde::Deserialize;
 
@@ -105,6 +107,31 @@ pub struct Condition {
     pub kind: String,
     /// True, False or Unknown.
     pub status: String,
+}
+
+impl PodBody {
+    /// What is wrong with its entries by themselves; of each item of a list one error at most.
+    pub(super) fn check(&self) -> Vec<FieldError> {
+        let status = &self.status;
+        let mut errors = Vec::new();
+        for (i, address) in status.pod_ips.iter().enumerate().filter(|(_, address)| !is_host(&address.ip)) {
+            errors.push(error(&format!("status.podIPs[{i}].ip"), &address.ip, ADDRESS));
+        }
+        // Where the others are given, this one says nothing.
+        let is_used = |text: &&String| status.pod_ips.is_empty() && !text.is_empty() && !is_host(text);
+        errors.extend(status.pod_ip.iter().filter(is_used).map(|text| error("status.podIP", text, ADDRESS)));
+        errors
+    }
+}
+
+/// Takes addresses that are none out of the annotation `vswitch/addresses`. None: there are none.
+pub(super) fn only_addresses(meta: &mut Meta) -> Option<FieldError> {
+    let text = meta.annotation("addresses")?.to_owned();
+    let all = || text.split(',').map(str::trim).filter(|text| !text.is_empty());
+    let wrong = all().find(|text| !is_host(text))?;
+    let right = all().filter(|text| is_host(text)).collect::<Vec<_>>().join(",");
+    meta.annotations.insert("vswitch/addresses".to_owned(), right);
+    Some(error("metadata.annotations[vswitch/addresses]", wrong, ADDRESS))
 }
 
 const SPEC_IGNORED: [&str; 38] = [

@@ -1,5 +1,6 @@
 //! From trees to documents.
 
+use super::partial::{self, ParseBody, body, quoted};
 use super::ruled::{self, Class, WrongPolicy};
 use super::{Document, DocumentBody, DocumentKey, Meta, egress, endpoint_slice, node, pod, service, unserved};
 use crate::problem::{Fields, Origin, Problem};
@@ -24,6 +25,9 @@ const META_IGNORED: [&str; 11] = [
 
 const KINDS: &str = "Namespace, Node, NodeConfig, Pod, Service, EndpointSlice, NetworkPolicy, ClusterNetworkPolicy, \
                      Tier, ClusterGroup, Group, Egress, TrafficControl";
+
+/// Lines of what is wrong with one document.
+const ERRORS_MAX: usize = 20;
 
 /// Kinds of which there are too many, and which say too little, to keep the line of each field.
 const MANY: [&str; 2] = ["EndpointSlice", "Pod"];
@@ -195,7 +199,7 @@ impl Named {
             Some(class) => DocumentBody::WrongPolicy(Box::new(WrongPolicy::unknown(class))),
             None => DocumentBody::Wrong { has_meta, pod: None },
         };
-        Document { key: self.key(&meta), origin, meta, body }
+        Document { key: self.key(&meta), origin, meta, body, left: None }
     }
 }
 
@@ -226,7 +230,7 @@ impl Read<'_> {
         };
         let key = (if may_be_any { "" } else { "." }.to_owned(), String::new());
         let body = DocumentBody::Wrong { has_meta: false, pod: None };
-        self.documents.push(Document { key, origin, meta: Meta::default(), body });
+        self.documents.push(Document { key, origin, meta: Meta::default(), body, left: None });
     }
 
     fn document(&mut self, mut tree: Tree) {
@@ -273,35 +277,47 @@ impl Read<'_> {
             problem.hint(error.hint).at_line(error.line)
         };
         let mut unknown = Vec::new();
-        let meta = match meta(&mut tree, of.is_namespaced, &mut unknown) {
-            Ok(meta) => meta,
-            Err(error) => {
-                self.problems.push(told(&origin, error, false));
-                self.documents.push(without_meta(&named, origin, &mut tree));
-                return;
-            }
+        let numbers = if partial::leaves(kind) { quoted(&mut tree) } else { Vec::new() };
+        let mut metadata = partial::read(kind, &mut tree, |tree| {
+            meta(tree, of.is_namespaced, &mut unknown).map_err(|error| vec![error])
+        });
+        let Some(meta) = metadata.value else {
+            self.problems.extend(metadata.errors.into_iter().take(1).map(|error| told(&origin, error, false)));
+            self.documents.push(without_meta(&named, origin, &mut tree));
+            return;
         };
+        metadata.errors.extend(numbers);
+        let metadata_errors: Vec<_> = metadata.errors.iter().map(|error| told(&origin, error.clone(), false)).collect();
         let origin = Origin::new(self.file, tree.line, &format!("{kind} {}", meta.full_name())).with_fields(fields);
         if named.words.api != of.api {
             let reason = format!("{:?} is read as {}", named.words.api, of.api);
             self.problems.push(origin.tolerated("apiVersion", reason));
         }
         tree.strip(&[], &["apiVersion", "kind", "metadata"]);
-        let key = named.key(&meta);
-        let (body, errors) = match (of.parse, named.class) {
-            (Parse::Policy, Some(class)) => ruled::parse(class, &mut tree),
-            (Parse::Policy, None) => (DocumentBody::Wrong { has_meta: true, pod: None }, Vec::new()),
-            (Parse::Other(parse), _) => match parse(&mut tree, &mut unknown) {
-                Ok(body) => (body, Vec::new()),
-                Err(error) => {
-                    let pod = (kind == "Pod").then(|| Box::new(pod::left_of(&tree)));
-                    (DocumentBody::Wrong { has_meta: true, pod }, vec![error])
-                }
-            },
-        };
-        self.problems.extend(unknown.into_iter().map(|error| told(&origin, error, true)));
-        self.problems.extend(errors.into_iter().map(|error| told(&origin, error, false)));
-        self.documents.push(Document { key, origin, meta, body });
+        let mut document = Document { key: named.key(&meta), origin, meta, body: DocumentBody::Namespace, left: None };
+        let is_wrong = !metadata_errors.is_empty();
+        let mut errors = Vec::new();
+        match (of.parse, named.class) {
+            (Parse::Policy, Some(class)) => {
+                let (body, more) = ruled::parse(class, &mut tree);
+                document.body = body;
+                errors.extend(more);
+            }
+            (Parse::Policy, None) => document.body = DocumentBody::Wrong { has_meta: true, pod: None },
+            (Parse::Other(parse), _) => {
+                let body = body(kind, parse, &mut tree, &mut unknown);
+                errors.extend(document.fill(body, metadata.is_in_doubt, is_wrong, &tree));
+            }
+        }
+        let origin = &document.origin;
+        self.problems.extend(unknown.into_iter().map(|error| told(origin, error, true)));
+        self.problems.extend(metadata_errors);
+        let more = errors.len().saturating_sub(ERRORS_MAX);
+        self.problems.extend(errors.into_iter().take(ERRORS_MAX).map(|error| told(origin, error, false)));
+        if more > 0 {
+            self.problems.push(origin.error("", format!("{more} more entries are wrong")));
+        }
+        self.documents.push(document);
     }
 }
 
@@ -361,7 +377,7 @@ fn meta(tree: &mut Tree, is_namespaced: bool, unknown: &mut Vec<FieldError>) -> 
 #[derive(Clone, Copy)]
 enum Parse {
     Policy,
-    Other(fn(&mut Tree, &mut Vec<FieldError>) -> Result<DocumentBody, FieldError>),
+    Other(ParseBody),
 }
 
 /// A kind that is read.
@@ -379,7 +395,7 @@ fn kind(group: &str, kind: &str) -> Option<KnownKind> {
     let (api, is_namespaced, parse) = match (group, kind) {
         ("", "Namespace") => ("v1", false, Other(namespace)),
         ("", "Node") => ("v1", false, Other(|tree, unknown| node::parse(tree, unknown).map(DocumentBody::Node))),
-        ("vswitch", "NodeConfig") => ("vswitch/v1", false, Other(|tree, _| boxed(tree).map(DocumentBody::NodeConfig))),
+        ("vswitch", "NodeConfig") => ("vswitch/v1", false, Other(node_config)),
         ("", "Pod") => ("v1", true, Other(|tree, unknown| pod::parse(tree, unknown).map(DocumentBody::Pod))),
         ("", "Service") => {
             ("v1", true, Other(|tree, unknown| service::parse(tree, unknown).map(DocumentBody::Service)))
@@ -412,6 +428,10 @@ struct Nothing {}
 fn namespace(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<DocumentBody, FieldError> {
     tree.strip(&[], &["spec", "status"]);
     typed_without_unknown::<Nothing>(tree, unknown).map(|_| DocumentBody::Namespace)
+}
+
+fn node_config(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<DocumentBody, FieldError> {
+    typed_without_unknown(tree, unknown).map(Box::new).map(DocumentBody::NodeConfig)
 }
 
 fn tier(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<DocumentBody, FieldError> {

@@ -1,5 +1,6 @@
 //! Service.
 
+use super::wellformed::{ADDRESS, error, is_host, is_port_name, is_protocol, list};
 use super::{Labels, NumberOrName};
 use crate::source::{FieldError, Tree, typed_without_unknown};
 use serde::Deserialize;
@@ -22,6 +23,9 @@ pub struct Spec {
     /// Its Pods; none: somebody else makes its EndpointSlices.
     #[serde(default)]
     pub selector: Labels,
+    /// The selector is not understood.
+    #[serde(skip)]
+    pub has_lost_selector: bool,
     /// Its ports.
     #[serde(default)]
     pub ports: Vec<Port>,
@@ -153,6 +157,48 @@ pub struct Ingress {
     pub ip_mode: Option<String>,
     /// A name in place of an address.
     pub hostname: Option<String>,
+}
+
+impl ServiceBody {
+    /// What is wrong with its entries by themselves; of each item of a list one error at most.
+    pub(super) fn check(&self) -> Vec<FieldError> {
+        let spec = &self.spec;
+        let is_address: fn(&str) -> bool = |text| text.is_empty() || text == "None" || is_host(text);
+        let mut errors = Vec::new();
+        // The first of them is all of them, where these are given.
+        for text in spec.cluster_ip.iter().filter(|text| spec.cluster_ips.is_empty() && !is_address(text)) {
+            errors.push(error("spec.clusterIP", text, ADDRESS));
+        }
+        errors.extend(list("spec.clusterIPs", &spec.cluster_ips, is_address, ADDRESS));
+        errors.extend(list("spec.externalIPs", &spec.external_ips, is_host, ADDRESS));
+        errors.extend(spec.ports.iter().enumerate().filter_map(|(i, port)| port.check(&format!("spec.ports[{i}]"))));
+        for (i, ingress) in self.status.load_balancer.ingress.iter().enumerate() {
+            let wrong = ingress.ip.iter().find(|text| !is_host(text));
+            errors.extend(wrong.map(|text| error(&format!("status.loadBalancer.ingress[{i}].ip"), text, ADDRESS)));
+        }
+        errors
+    }
+}
+
+impl Port {
+    fn check(&self, path: &str) -> Option<FieldError> {
+        if self.port == 0 {
+            return Some(FieldError::new(0, &format!("{path}.port"), "0 is no port, which is 1 to 65535"));
+        }
+        if let Some(word) = self.protocol.as_deref().filter(|word| !is_protocol(word)) {
+            let reason = format!("{word:?} is not one of TCP, UDP, SCTP");
+            return Some(FieldError::new(0, &format!("{path}.protocol"), reason));
+        }
+        match &self.target_port {
+            Some(NumberOrName::Name(name)) if !is_port_name(name) => {
+                let error = error(&format!("{path}.targetPort"), name, "name of a port");
+                let is_number = name.parse::<u16>().is_ok();
+                let hint = if is_number { "a number is written without quotes" } else { "" };
+                Some(FieldError { hint: hint.to_owned(), ..error })
+            }
+            _ => None,
+        }
+    }
 }
 
 pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<ServiceBody>, FieldError> {

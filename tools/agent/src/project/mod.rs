@@ -120,12 +120,12 @@ impl Projector<'_> {
 
     fn nodes(&mut self) {
         let (model, own) = (self.world.model, self.world.node);
-        match node::config(model, own) {
+        match node::config(model, own, &mut self.problems) {
             Ok(config) => self.projection.node = Some(config),
             Err(problems) => self.problems.extend(problems),
         }
         for (name, item) in model.nodes.iter().filter(|(name, _)| *name != own) {
-            match peers::peer(&self.world, item) {
+            match peers::peer(&self.world, item, &mut self.problems) {
                 Ok(Some(peer)) => self.add(Kinded::PeerNode(peer), &item.origin),
                 Ok(None) => self.problems.push(item.origin.warning("status.addresses", "no InternalIP yet: left out")),
                 Err(problem) => self.fail(Kind::PeerNode, name.clone(), *problem),

@@ -1,11 +1,10 @@
 //! The Node itself.
 
-use crate::kinds::node_config::{
-    Families, Features, LocalProbe, PacketCategory, PacketLimit, Spec, TrafficMode, Uplink,
-};
+use crate::kinds::node_config::{Features, LocalProbe, PacketCategory, PacketLimit, Spec, TrafficMode, Uplink};
 use crate::model::Model;
 use crate::problem::{NOWHERE, Origin, Problem};
 use crate::resolve::net::{self, is_six};
+use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::v1::MacAddress;
 
@@ -18,7 +17,11 @@ pub(super) fn mac_address(octets: Vec<u8>) -> MacAddress {
 }
 
 /// The configuration of a Node: what its NodeConfig says, and its Node's object where that is silent.
-pub(super) fn config(model: &Model, name: &str) -> Result<(v1::NodeConfig, Origin), Vec<Problem>> {
+pub(super) fn config(
+    model: &Model,
+    name: &str,
+    odd: &mut Vec<Problem>,
+) -> Result<(v1::NodeConfig, Origin), Vec<Problem>> {
     let Some(item) = model.node_configs.get(name) else {
         let nowhere = Origin::new(NOWHERE, 0, &format!("NodeConfig {name}"));
         let problem =
@@ -28,29 +31,41 @@ pub(super) fn config(model: &Model, name: &str) -> Result<(v1::NodeConfig, Origi
     let spec = &item.body.spec;
     let mut macs = Macs { origin: &item.origin, problems: Vec::new() };
     let node = model.nodes.get(name);
-    let pod_cidrs = match (spec.pod_cidrs.is_empty(), node) {
-        (true, Some(node)) => node.body.pod_cidrs(),
-        _ => spec.pod_cidrs.clone(),
+    let (pod_cidrs, origin) = match (spec.pod_cidrs.is_empty(), node) {
+        (true, Some(node)) => (node.body.pod_cidrs(), &node.origin),
+        _ => (spec.pod_cidrs.clone(), &item.origin),
     };
+    let (asked, has) = (spec.asked_families(&pod_cidrs), spec.families(&pod_cidrs));
+    let all = || pod_cidrs.iter().chain(&spec.gateway.addresses).chain(&spec.service_cidrs);
+    let is_left_out = |six: usize| !has[six] && (asked[six] || all().any(|text| usize::from(is_six(text)) == six));
+    for (six, family) in ["IPv4", "IPv6"].iter().enumerate().filter(|(six, _)| is_left_out(*six)) {
+        let what = if six == 0 { "an IPv4" } else { "an IPv6" };
+        let reason = format!("{family} is left out: it needs {what} prefix of Pods and {what} address of the gateway");
+        odd.push(item.origin.error("spec", reason));
+    }
+    let served = |texts: &[String]| -> Vec<String> {
+        texts.iter().filter(|text| has[usize::from(is_six(text))]).cloned().collect()
+    };
+    let pod_cidrs = masked("podCIDRs", &served(&pod_cidrs), origin, odd);
     let zone = || node.and_then(|node| node.meta.labels.get(ZONE)).cloned().unwrap_or_default();
     let config = v1::NodeConfig {
         name: name.to_owned(),
         bridge: spec.bridge.clone(),
         traffic_mode: traffic_mode(spec.traffic_mode).into(),
-        families: families(spec.families, &pod_cidrs).into(),
+        families: families(has).into(),
         transport_addresses: spec.transport_addresses.clone(),
         pod_cidrs,
         gateway: Some(v1::Gateway {
             port: spec.gateway.port.clone(),
             mac: macs.parse("gateway.mac", Some(&spec.gateway.mac)),
-            addresses: spec.gateway.addresses.clone(),
+            addresses: served(&spec.gateway.addresses),
         }),
         tunnel: spec.tunnel.as_ref().map(|tunnel| v1::Tunnel { port: tunnel.port.clone() }),
         uplink: spec.uplink.as_ref().map(|of| uplink(of, &mut macs)),
-        service_cidrs: spec.service_cidrs.clone(),
+        service_cidrs: masked("serviceCIDRs", &served(&spec.service_cidrs), &item.origin, odd),
         features: Some(features(&spec.features)),
         node_port_addresses: spec.node_port_addresses.clone(),
-        egress_except_cidrs: spec.egress_except_cidrs.clone(),
+        egress_except_cidrs: masked("egressExceptCIDRs", &spec.egress_except_cidrs, &item.origin, odd),
         topology_zone: spec.topology_zone.clone().unwrap_or_else(zone),
         l7: spec.l7.as_ref().map(|l7| v1::L7Ports { target: l7.target.clone(), return_port: l7.return_port.clone() }),
         local_probe: local_probe(spec.local_probe).into(),
@@ -111,18 +126,27 @@ fn traffic_mode(mode: Option<TrafficMode>) -> v1::TrafficMode {
     }
 }
 
-fn families(families: Option<Families>, pod_cidrs: &[String]) -> v1::Families {
-    let has = |six: bool| pod_cidrs.iter().any(|cidr| is_six(cidr) == six);
+fn families(families: [bool; 2]) -> v1::Families {
     match families {
-        Some(Families::IPv4) => v1::Families::Ipv4,
-        Some(Families::IPv6) => v1::Families::Ipv6,
-        Some(Families::Dual) => v1::Families::Dual,
-        None => match (has(false), has(true)) {
-            (true, true) => v1::Families::Dual,
-            (false, true) => v1::Families::Ipv6,
-            (_, false) => v1::Families::Ipv4,
-        },
+        [true, true] => v1::Families::Dual,
+        [false, true] => v1::Families::Ipv6,
+        [_, false] => v1::Families::Ipv4,
     }
+}
+
+/// Prefixes without bits behind their lengths.
+pub(super) fn masked(field: &str, cidrs: &[String], origin: &Origin, odd: &mut Vec<Problem>) -> Vec<String> {
+    let mask = |(i, text): (usize, &String)| {
+        let prefix = net::prefix(text)?;
+        if text.split_once('/').map(|(address, _)| address.parse::<IpAddr>().ok())
+            != prefix.split_once('/').map(|(address, _)| address.parse().ok())
+        {
+            let reason = format!("{text} has bits behind its length: it is read as {prefix}");
+            odd.push(origin.tolerated(format!("spec.{field}[{i}]"), reason));
+        }
+        Some(prefix)
+    };
+    cidrs.iter().enumerate().map(mask).zip(cidrs).map(|(prefix, text)| prefix.unwrap_or_else(|| text.clone())).collect()
 }
 
 fn uplink(uplink: &Uplink, macs: &mut Macs<'_>) -> v1::Uplink {

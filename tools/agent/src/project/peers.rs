@@ -1,6 +1,6 @@
 //! Other Nodes.
 
-use super::node::mac_address;
+use super::node::{mac_address, masked};
 use crate::kinds::node::NodeBody;
 use crate::model::Item;
 use crate::problem::Problem;
@@ -9,7 +9,11 @@ use vswitch_proto::antrea::v1;
 
 /// A peer; None: it has no address yet. Annotations `vswitch/path` (Tunnel, Gateway, Uplink), `vswitch/mac`, `vswitch/tunnel-port` and
 /// `vswitch/gateway-addresses` say what Kubernetes does not know.
-pub(super) fn peer(world: &World<'_>, item: &Item<NodeBody>) -> Result<Option<v1::PeerNode>, Box<Problem>> {
+pub(super) fn peer(
+    world: &World<'_>,
+    item: &Item<NodeBody>,
+    odd: &mut Vec<Problem>,
+) -> Result<Option<v1::PeerNode>, Box<Problem>> {
     let wrong = |name: &str, reason: String| {
         Box::new(item.origin.error(format!("metadata.annotations[vswitch/{name}]"), reason))
     };
@@ -28,9 +32,10 @@ pub(super) fn peer(world: &World<'_>, item: &Item<NodeBody>) -> Result<Option<v1
     if transport_addresses.is_empty() {
         return Ok(None);
     }
+    let pod_cidrs: Vec<String> = item.body.pod_cidrs().into_iter().filter(|cidr| world.has(cidr)).collect();
     Ok(Some(v1::PeerNode {
         name: item.meta.name.clone(),
-        pod_cidrs: net::once(item.body.pod_cidrs().into_iter().filter(|cidr| world.has(cidr)).collect()),
+        pod_cidrs: net::once(masked("podCIDRs", &pod_cidrs, &item.origin, odd)),
         gateway_addresses: net::once(nodes::gateways(item).into_iter().filter(|address| world.has(address)).collect()),
         transport_addresses: net::once(transport_addresses),
         path: path.into(),

@@ -247,6 +247,9 @@ impl Named<'_> {
             odd.push(place.origin.warning(format!("{}.serviceReference", place.path), reason));
             return Ok(None);
         };
+        if service.body.spec.has_lost_selector {
+            return Err(place.error("serviceReference", format!("the selector of Service {name} is not understood")));
+        }
         let selector = Selector { match_labels: service.body.spec.selector.clone(), ..Selector::default() };
         if selector == Selector::default() {
             let reason = format!("Service {name} has no selector: it matches nothing");

@@ -6,6 +6,7 @@ use super::world::{Members, Select, Spaces, World};
 use crate::kinds::NumberOrName;
 use crate::kinds::k8s_policy::{K8sPolicyBody, Peer, Port};
 use crate::kinds::ruled::Ruled;
+use crate::kinds::wellformed::is_port_name;
 use crate::model::Item;
 use crate::problem::Problem;
 use vswitch_proto::antrea::v1;
@@ -170,18 +171,8 @@ impl Context<'_> {
     }
 }
 
-/// Whether Kubernetes takes a text as the name of a port.
-pub fn is_port_name(name: &str) -> bool {
-    let is_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let is_part = |part: &str| !part.is_empty();
-    name.len() <= 15
-        && name.chars().all(is_char)
-        && name.split('-').all(is_part)
-        && name.contains(|c: char| c.is_ascii_lowercase())
-}
-
 /// The error of a text that is no name of a port.
-pub fn no_port_name(place: FieldPlace<'_>, field: &str, name: &str) -> Box<Problem> {
+fn no_port_name(place: FieldPlace<'_>, field: &str, name: &str) -> Box<Problem> {
     let hint = if name.parse::<u16>().is_ok() { "a number is written without quotes" } else { "" };
     Box::new(place.error(field, format!("{name:?} is no name of a port")).hint(hint))
 }

@@ -9,7 +9,8 @@ use crate::model::Item;
 
 /// Addresses of Nodes with these labels: their own, and their gateways'.
 pub fn select(world: &World<'_>, selector: &Selector) -> Members {
-    let nodes = world.model.nodes.values().filter(|node| matches(selector, &node.meta.labels));
+    let is_known = |node: &&Item<node::NodeBody>| !world.model.has_unknown_labels("Node.", &node.meta.name);
+    let nodes = world.model.nodes.values().filter(is_known).filter(|node| matches(selector, &node.meta.labels));
     let mut addresses: Vec<String> = nodes.flat_map(addresses).filter(|address| world.has(address)).collect();
     addresses.sort();
     addresses.dedup();

@@ -1,7 +1,5 @@
 //! Services and their endpoints.
 
-use super::groups::FieldPlace;
-use super::k8s::{is_port_name, no_port_name};
 use super::net::{is_six, once, prefix};
 use super::rule::{self, protocol_number};
 use super::world::{Pod, World};
@@ -91,10 +89,11 @@ pub fn service(
 ) -> Result<Option<Served>, Box<Problem>> {
     let spec = &item.body.spec;
     let addresses = Addresses::new(world, item);
+    // Fewer may come in then: nothing is open that is not meant to be.
     let bad_source = |(_, text): &(usize, &String)| prefix(text.trim()).is_none();
-    if let Some((i, text)) = spec.load_balancer_source_ranges.iter().enumerate().find(bad_source) {
+    for (i, text) in spec.load_balancer_source_ranges.iter().enumerate().filter(bad_source) {
         let field = format!("spec.loadBalancerSourceRanges[{i}]");
-        return Err(Box::new(item.origin.error(field, format!("{text:?} is no prefix"))));
+        odd.push(item.origin.error(field, format!("{text:?} is no prefix")));
     }
     if addresses.has_outside && addresses.sources.is_empty() && !spec.load_balancer_source_ranges.is_empty() {
         let reason = "none of the Node's families: its load balancer's addresses are left out";
@@ -108,10 +107,7 @@ pub fn service(
         }
         return Ok(None);
     }
-    let mut ports = Vec::new();
-    for (i, port) in spec.ports.iter().enumerate() {
-        ports.push(service_port(item, i, port, addresses.has_outside)?);
-    }
+    let ports: Vec<_> = spec.ports.iter().map(|port| service_port(port, addresses.has_outside)).collect();
     if ports.is_empty() {
         return Err(Box::new(item.origin.error("spec.ports", "is required")));
     }
@@ -126,30 +122,13 @@ pub fn service(
     Ok(Some((switch_service(item, addresses, rule::once(ports), odd), sets)))
 }
 
-fn service_port(
-    item: &Item<ServiceBody>,
-    i: usize,
-    port: &Port,
-    has_outside: bool,
-) -> Result<v1::ServicePort, Box<Problem>> {
-    let word = port.protocol.as_deref().unwrap_or("TCP");
-    let protocol = protocol_number(word);
-    if protocol == v1::Protocol::Unspecified {
-        let reason = format!("{word:?} is not one of TCP, UDP, SCTP");
-        return Err(Box::new(item.origin.error(format!("spec.ports[{i}].protocol"), reason)));
-    }
-    if let Some(NumberOrName::Name(name)) = &port.target_port
-        && !is_port_name(name)
-    {
-        let path = format!("spec.ports[{i}]");
-        return Err(no_port_name(FieldPlace { origin: &item.origin, path: &path }, "targetPort", name));
-    }
-    Ok(v1::ServicePort {
+fn service_port(port: &Port, has_outside: bool) -> v1::ServicePort {
+    v1::ServicePort {
         name: port.name.clone(),
-        protocol: protocol.into(),
+        protocol: protocol_number(port.protocol.as_deref().unwrap_or("TCP")).into(),
         port: port.port.into(),
         node_port: if has_outside { port.node_port.into() } else { 0 },
-    })
+    }
 }
 
 fn switch_service(

@@ -5,7 +5,6 @@ use super::net::{is_six, once};
 use super::pods::{addresses, lacks};
 use super::selector::{matches, text, word};
 
-use crate::kinds::node_config::Families;
 use crate::kinds::pod::Port;
 use crate::kinds::selector::Selector;
 use crate::kinds::{Labels, endpoint_slice, pod};
@@ -228,6 +227,7 @@ impl<'a> World<'a> {
             let account = spec.service_account_name.as_deref().unwrap_or("default");
             !spec.host_network
                 && !pod.is_wrong
+                && self.knows_labels(select, pod)
                 && self.holds(&select.spaces, &meta.namespace)
                 && matches(&select.pods, &meta.labels)
                 && select.account.as_ref().is_none_or(|wanted| wanted == account)
@@ -237,6 +237,14 @@ impl<'a> World<'a> {
         let doubtful: Rc<[usize]> = self.doubtful.of(self, select, &pods).into();
         self.selected.borrow_mut().insert(name.clone(), (Rc::clone(&pods), Rc::clone(&doubtful)));
         Members { name, pods, addresses: Vec::new(), doubtful }
+    }
+
+    /// Whether the labels are known by which a Pod is selected. If not, it may be selected.
+    fn knows_labels(&self, select: &Select, pod: &Pod<'_>) -> bool {
+        let by_space = matches!(select.spaces, Spaces::Matching(_) | Spaces::Same(_));
+        let (is_all, meta) = (select.pods == Selector::default(), &pod.item.meta);
+        (is_all || !self.model.has_unknown_labels("Pod.", pod.name))
+            && !(by_space && self.model.has_unknown_labels("Namespace.", &meta.namespace))
     }
 
     /// All Pods but those in a Node's own network.
@@ -272,22 +280,12 @@ impl<'a> World<'a> {
     }
 }
 
-/// Families of a Node: as its NodeConfig says, or those of its Pods' prefixes. Both, if nobody says.
+/// Families of a Node. Both, if nobody says.
 fn families(model: &Model, node: &str) -> [bool; 2] {
     let Some(config) = model.node_configs.get(node) else { return [true, true] };
-    match config.body.spec.families {
-        Some(Families::IPv4) => return [true, false],
-        Some(Families::IPv6) => return [false, true],
-        Some(Families::Dual) => return [true, true],
-        None => {}
-    }
     let own = &config.body.spec.pod_cidrs;
     let of_node = model.nodes.get(node).map(|node| node.body.pod_cidrs()).unwrap_or_default();
-    let cidrs = if own.is_empty() { &of_node } else { own };
-    match [false, true].map(|six| cidrs.iter().any(|cidr| is_six(cidr) == six)) {
-        [false, false] => [true, false], // as the switch takes it
-        families => families,
-    }
+    config.body.spec.families(if own.is_empty() { &of_node } else { own })
 }
 
 /// A slice whose Service is not there.

@@ -79,6 +79,8 @@ impl File {
         problems
             .extend(unread.into_iter().map(|part| Origin::new(name, part.error.line, "").error("", part.error.reason)));
         let (right, wrong): (Vec<_>, Vec<_>) = self.documents.drain(..).partition(Document::is_understood);
+        let mut parts: ByKey =
+            wrong.iter().filter(|old| old.left.is_some()).map(|old| (old.key.clone(), old.clone())).collect();
         let old: ByKey = right.into_iter().map(|old| (old.key.clone(), old)).collect();
         let is_policy = |document: &Document| matches!(document.body, DocumentBody::WrongPolicy(_));
         let knows_all = seem.iter().all(Option::is_some) && !documents.iter().any(Document::may_be_any);
@@ -91,7 +93,13 @@ impl File {
         let keys: HashSet<DocumentKey> = documents.iter().map(|document| document.key.clone()).collect();
         let mut beside = Vec::new();
         for document in documents.iter_mut().filter(|document| matches!(document.body, DocumentBody::Wrong { .. })) {
-            let Some(old) = old.get(&document.key).or_else(|| gone.get(&document.key)) else { continue };
+            let before = old.get(&document.key).or_else(|| gone.get(&document.key));
+            let Some(old) = before.filter(|_| !document.prefers_left()) else {
+                let part = parts.remove(&document.key).filter(|_| document.left.is_none());
+                document.left = document.left.take().or(part.and_then(|part| part.left));
+                continue;
+            };
+            document.left = None;
             if document.is_in_doubt(old) {
                 document.stand_beside(old);
                 beside.push(old.clone());

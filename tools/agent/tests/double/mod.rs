@@ -1,6 +1,6 @@
 //! A double of NodeService and SyncService: it keeps what it is told, and refuses what it is told to refuse.
 
-#![allow(unreachable_pub, missing_docs)]
+#![allow(dead_code, unreachable_pub, missing_docs)] // each test has its own part of this
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -30,6 +30,8 @@ pub struct State {
     pub increments: Vec<v1::ApplyObjectsRequest>,
     /// What is to be refused.
     pub refused: BTreeSet<Key>,
+    /// Its bridge has no ports for the application-aware engine.
+    pub lacks_l7: bool,
 }
 
 #[derive(Clone)]
@@ -138,12 +140,16 @@ impl NodeService for Services {
             let details = ErrorDetails::with_bad_request_violation("node.bridge", "there is no such bridge");
             return Err(Status::with_error_details(tonic::Code::NotFound, "one field is wrong", details));
         }
+        if state.lacks_l7 && node.l7.is_some() {
+            let details = ErrorDetails::with_bad_request_violation("node.l7.target", "PORT: there is no such port");
+            return Err(Status::with_error_details(tonic::Code::NotFound, "one field is wrong", details));
+        }
         let unchanged = state.node.replace(node.clone()) == Some(node);
         Ok(Response::new(v1::InitializeResponse { unchanged, ..Default::default() }))
     }
 
     async fn get_node(&self, _: Request<v1::GetNodeRequest>) -> Result<Response<v1::GetNodeResponse>, Status> {
-        Err(Status::unimplemented("not needed"))
+        Ok(Response::new(v1::GetNodeResponse { node: self.state().node.clone(), ..Default::default() }))
     }
 
     async fn reset(&self, _: Request<v1::ResetRequest>) -> Result<Response<v1::ResetResponse>, Status> {

@@ -48,6 +48,33 @@ impl NodeState {
         }
     }
 
+    /// Whether these changes may give prefixes of peers an effect, or take it from them.
+    pub(super) fn may_move_peers(&self, pending: &Pending, undo: &Undo) -> bool {
+        let is_peers = |claim: &Claim| self.desired.holders(claim).any(|key| key.kind == ObjectKind::PeerNode);
+        !self.moved.is_empty()
+            || pending.changes.iter().any(|(key, _)| key.kind == ObjectKind::PeerNode)
+            || undo.had.keys().any(is_peers)
+    }
+
+    /// Which prefixes of peers have an effect: those that had it before these changes; else those of the first peers by name.
+    pub(super) fn settle_peers(&mut self, undo: &mut Undo) {
+        let before = undo.peer_prefixes.get_or_insert_with(|| self.desired.peer_prefixes().clone()).clone();
+        self.desired.set_peer_prefixes(before);
+        let in_force = self.facts().map(|facts| crate::object::peer::in_force::in_force(&facts));
+        self.desired.set_peer_prefixes(in_force.unwrap_or_default());
+    }
+
+    /// Objects that look different since other prefixes of peers have an effect.
+    pub(super) fn touched_by_peers(&self, undo: &Undo) -> BTreeSet<Key> {
+        let Some(before) = &undo.peer_prefixes else { return BTreeSet::new() };
+        let moved = before.symmetric_difference(self.desired.peer_prefixes());
+        let touched = moved.flat_map(|(cidr, key)| {
+            let at = self.desired.overlapping(cidr).into_iter().map(|(_, other)| other.clone());
+            at.chain([key.clone()])
+        });
+        touched.collect()
+    }
+
     /// Puts in place of policies that there is no room for what drops everything of theirs: of those that are being written, else of those that
     /// the changes touch. False: there are none.
     pub(super) fn withhold(&mut self, refused: &Refused, pending: &mut Pending, undo: &mut Undo) -> bool {

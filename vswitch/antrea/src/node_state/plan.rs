@@ -88,6 +88,9 @@ impl NodeState {
         }
         loop {
             self.settle_claims(&undo.had);
+            if self.may_move_peers(pending, undo) {
+                self.settle_peers(undo);
+            }
             let mut refused = self.judge(pending);
             if refused.is_empty() {
                 match self.attempt(self.touched(pending, undo), undo) {
@@ -232,6 +235,7 @@ impl NodeState {
     fn touched(&self, pending: &Pending, undo: &Undo) -> BTreeSet<Key> {
         let mut touched: BTreeSet<Key> = BTreeSet::new();
         let mut queue: VecDeque<Key> = pending.changes.iter().map(|(key, _)| key.clone()).collect();
+        queue.extend(self.touched_by_peers(undo));
         let mut seen = HashSet::new();
         let changed = pending.changes.iter().filter_map(|(_, entry)| entry.as_ref());
         let node = self.node.as_ref().map(|(_, node)| node);

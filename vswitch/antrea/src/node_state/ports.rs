@@ -11,8 +11,15 @@ impl NodeState {
     /// What is wrong with whom; then nothing but the numbers of ports has changed.
     pub fn plan_ports(&mut self, ports: Ports) -> Result<Plan, BTreeMap<Key, Problems>> {
         self.set_ports(ports);
-        let undo = Undo { ids: Some(self.ids.clone()), moved: self.moved.clone(), ..Undo::default() };
-        self.planned(self.touched_by_ports(), undo)
+        let mut undo = Undo { ids: Some(self.ids.clone()), moved: self.moved.clone(), ..Undo::default() };
+        self.settle_peers(&mut undo);
+        let mut touched = self.touched_by_ports();
+        for key in self.touched_by_peers(&undo) {
+            touched.extend(self.desired.referrers(&key).cloned());
+            touched.insert(key);
+        }
+        touched.retain(|key| *key == Key::node() || self.desired.get(key).is_some());
+        self.planned(touched, undo)
     }
 
     /// Everything that looks different since ports are others.

@@ -6,10 +6,10 @@ use crate::desired::Entry;
 use crate::ids::IdsMessage;
 use crate::limits::OBJECTS_MAX;
 use crate::object::Object;
-use crate::{Claim, Code, Ids, Key, ObjectKind, Problems};
+use crate::{Cidr, Claim, Code, Ids, Key, ObjectKind, Problems};
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use vswitch_proto::antrea::v1;
 
@@ -189,8 +189,18 @@ impl NodeState {
             node: self.node.as_ref().map(|(config, _)| config.clone()),
             ids: self.ids.clone(),
             entries: self.desired.all().map(|(_, entry)| Arc::clone(entry)).collect(),
-            holders: self.desired.contested().iter().map(holder).collect(),
+            holders: self.desired.contested().iter().map(holder).chain(self.contested_prefixes()).collect(),
         }
+    }
+
+    /// Prefixes of peers that have an effect, and that others want.
+    fn contested_prefixes(&self) -> impl Iterator<Item = HolderMessage> {
+        let is_contested = |(cidr, key): &&(Cidr, Key)| {
+            let others = self.desired.overlapping(cidr);
+            others.iter().any(|(_, other)| other.kind == ObjectKind::PeerNode && *other != key)
+        };
+        let contested = self.desired.peer_prefixes().iter().filter(is_contested);
+        contested.map(|(cidr, key)| HolderMessage { object: Some(key.to_proto()), claim: cidr.to_string() })
     }
 
     /// Puts numbers and objects back into a new node state; [`Self::plan_node`] says what they come to. Returns the objects that this version refuses: policies and groups are in force
@@ -233,13 +243,21 @@ impl NodeState {
                 None => refused.push((key, problems)),
             }
         }
+        let mut prefixes = BTreeSet::new();
         for holder in kept.holders {
             let Some(key) = holder.object.as_ref().and_then(key) else { continue };
+            let peer = self.desired.peer_node(&key.name).filter(|_| key.kind == ObjectKind::PeerNode);
+            let mut cidrs = peer.into_iter().flat_map(|peer| &peer.pod_cidrs);
+            if let Some(cidr) = cidrs.find(|cidr| cidr.to_string() == holder.claim) {
+                prefixes.insert((*cidr, key));
+                continue;
+            }
             let claims = self.desired.get(&key).map(|entry| entry.object.claims()).unwrap_or_default();
             if let Some((claim, _)) = claims.into_iter().find(|(claim, _)| claim.to_string() == holder.claim) {
                 self.desired.set_holder(&claim, Some(key));
             }
         }
+        self.desired.set_peer_prefixes(prefixes);
         refused
     }
 }

@@ -121,11 +121,10 @@ impl Egress {
             let reason = format!("{} belongs to {pod}", self.address);
             problems.add(Problem::new(Code::Overlap, "address", reason).other((*pod).clone()));
         }
-        let peers = others.iter().filter(|(_, key)| key.kind == ObjectKind::PeerNode);
-        for (_, key) in peers {
+        for (_, key) in facts.desired.peers_at(&Cidr::host(self.address)) {
             if facts.desired.peer_node(&key.name).is_some_and(|peer| peer.gateways.contains(&self.address)) {
                 let problem = Problem::new(Code::Overlap, "address", format!("{} is {key}'s gateway", self.address));
-                problems.add(problem.other((*key).clone()));
+                problems.add(problem.other(key.clone()));
             }
         }
         if facts.node.gateway.addresses.contains(&self.address) {

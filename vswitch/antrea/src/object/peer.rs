@@ -1,6 +1,7 @@
 //! `PeerNode`.
 
 pub(crate) mod compile;
+pub(crate) mod in_force;
 #[cfg(test)]
 mod tests;
 
@@ -101,6 +102,17 @@ impl PeerNode {
 
     /// The peer with those of its prefixes and addresses that are nobody else's. None: it has no flows at all.
     pub(crate) fn effective(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) -> Option<Self> {
+        let transport = self.usable(name, facts, problems);
+        let cidrs = self.pod_cidrs.iter().zip(0..);
+        let pod_cidrs: Vec<Cidr> =
+            cidrs.filter(|(cidr, at)| has_cidr(name, cidr, *at, facts, problems)).map(|(cidr, _)| *cidr).collect();
+        let gateways = self.gateways.iter().filter(|gateway| pod_cidrs.iter().any(|cidr| cidr.family() == Family::of(gateway)));
+        let gateways = gateways.copied().collect();
+        transport.map(|transport| Self { pod_cidrs, gateways, transport, ..self.clone() })
+    }
+
+    /// Those of its addresses that are nobody else's. None: it has no effect at all.
+    fn usable(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) -> Option<Vec<IpAddr>> {
         let (node, key) = (facts.node, Key::new(ObjectKind::PeerNode, name));
         let before = problems.count();
         if name == node.name {
@@ -144,12 +156,7 @@ impl PeerNode {
             })
             .map(|(address, _)| *address)
             .collect();
-        let cidrs = self.pod_cidrs.iter().zip(0..);
-        let pod_cidrs: Vec<Cidr> =
-            cidrs.filter(|(cidr, at)| has_cidr(name, cidr, *at, facts, problems)).map(|(cidr, _)| *cidr).collect();
-        let gateways = self.gateways.iter().filter(|gateway| pod_cidrs.iter().any(|cidr| cidr.family() == Family::of(gateway)));
-        let gateways = gateways.copied().collect();
-        (is_whole && !transport.is_empty()).then(|| Self { pod_cidrs, gateways, transport, ..self.clone() })
+        (is_whole && !transport.is_empty()).then_some(transport)
     }
 
     pub(crate) fn claim(&self, _name: &str, _desired: &Desired, _ids: &mut Ids) -> Result<(), Problem> {
@@ -188,22 +195,23 @@ impl PeerNode {
     }
 }
 
-/// Whether a prefix is of one of the Node's families, and neither its own nor another peer's: of two peers the one with the lower name has it.
+/// Whether a prefix is of one of the Node's families, and neither its own nor another peer's.
 fn has_cidr(name: &str, cidr: &Cidr, at: usize, facts: &Facts<'_>, problems: &mut Problems) -> bool {
-    let (node, before) = (facts.node, problems.count());
+    let (node, key) = (facts.node, Key::new(ObjectKind::PeerNode, name));
     let field = format!("pod_cidrs[{at}]");
     judge::family(&field, &cidr.address(), facts, problems);
     for own in node.pod_cidrs.iter().chain(&node.service_cidrs).filter(|own| own.overlaps(cidr)) {
         let problem = Problem::new(Code::Overlap, &field, format!("{cidr} overlaps {own} of this Node"));
         problems.add(problem.other(Key::node()));
     }
-    let others = facts.desired.overlapping(cidr).into_iter();
-    let mut others = others.filter(|(_, key)| key.kind == ObjectKind::PeerNode && *key.name < *name);
-    if let Some((other, key)) = others.next() {
+    if facts.desired.peer_prefixes().contains(&(*cidr, key.clone())) {
+        return true;
+    }
+    if let Some((other, key)) = facts.desired.peers_at(cidr).find(|(_, other)| **other != key) {
         let reason = format!("{cidr} overlaps {other} of {key}");
         problems.add(Problem::new(Code::Overlap, field, reason).other(key.clone()));
     }
-    problems.count() == before
+    false
 }
 
 /// One gateway for each CIDR: those that are given, or the first addresses.

@@ -134,8 +134,8 @@ impl Pod {
         let before = problems.count();
         judge::family(field, address, facts, problems);
         judge::address(field, address, facts, problems);
-        let others = facts.desired.overlapping(&Cidr::host(*address));
-        if let Some((cidr, other)) = others.into_iter().find(|(_, other)| other.kind == ObjectKind::PeerNode) {
+        // A prefix without an effect takes nothing from anybody.
+        if let Some((cidr, other)) = facts.desired.peers_at(&Cidr::host(*address)).next() {
             let reason = format!("{address} is in {cidr} of {other}");
             problems.add(Problem::new(Code::Overlap, field, reason).other(other.clone()));
         }

@@ -238,7 +238,7 @@ impl<'a> Naming<'a> {
         here || self.pod(to).is_some()
             || desired.holder(&Claim::Node(*to)).is_some()
             || excepted.any(|cidr| cidr.contains(to))
-            || desired.overlapping(&crate::Cidr::host(*to)).iter().any(|(_, key)| key.kind == ObjectKind::PeerNode)
+            || desired.peers_at(&crate::Cidr::host(*to)).next().is_some()
     }
 }
 

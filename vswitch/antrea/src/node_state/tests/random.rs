@@ -139,7 +139,10 @@ proptest! {
         prop_assert!(plan.result.applied, "{:?}", plan.result.statuses);
         synced.settle(plan);
         // Who came first has what several claim.
-        if synced.desired().contested() == grown.desired().contested() {
+        let held = |node_state: &NodeState| {
+            (node_state.desired().contested().clone(), node_state.desired().peer_prefixes().clone())
+        };
+        if held(&synced) == held(&grown) {
             prop_assert_eq!(synced.desired().all().map(|(key, _)| key.clone()).collect::<Vec<_>>(), there);
             prop_assert_eq!(state(&grown), state(&synced));
         }

@@ -1,5 +1,6 @@
 //! One object that is wrong, said twice, in conflict, early or of no use here takes nothing from any other.
 
+mod peers;
 mod policies;
 mod random;
 

@@ -1,0 +1,80 @@
+//! Texts that are addresses, prefixes, MAC addresses, names of ports: what the switch would refuse, and the whole object
+//! with it, is told of its entry.
+
+use crate::source::FieldError;
+use std::net::IpAddr;
+
+/// What an address is called that somebody may have.
+pub(super) const ADDRESS: &str = "address that one may have";
+
+/// Whether somebody may have this address as his own.
+pub fn is_host(text: &str) -> bool {
+    let Ok(address) = text.parse::<IpAddr>() else { return false };
+    let is_of_link = match address {
+        IpAddr::V4(v4) => v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.to_ipv4_mapped().is_some(),
+    };
+    !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || is_of_link)
+}
+
+/// Whether it is an address with the length of its link's prefix.
+pub(super) fn is_with_length(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(address, _)| is_host(address)) && is_prefix(text)
+}
+
+/// Whether it is a prefix; bits behind its length may be set.
+pub(super) fn is_prefix(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else { return false };
+    let most = match address.parse() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_none() => 128,
+        _ => return false,
+    };
+    let is_number = length.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && length.parse::<u32>().is_ok_and(|length| length <= most)
+}
+
+/// Whether it is any address.
+pub(super) fn is_address(text: &str) -> bool {
+    text.parse::<IpAddr>().is_ok()
+}
+
+/// Whether it is the MAC address of one station: `02:00:00:00:00:01`.
+pub(super) fn is_mac(text: &str) -> bool {
+    let is_octet = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_of_one = |part: &str| u8::from_str_radix(part, 16).is_ok_and(|octet| octet & 1 == 0);
+    let parts: Vec<&str> = text.split(':').collect();
+    parts.len() == 6 && parts.iter().all(|part| is_octet(part)) && is_of_one(parts[0])
+}
+
+/// Whether it is a protocol of ports.
+pub(super) fn is_protocol(word: &str) -> bool {
+    ["TCP", "UDP", "SCTP"].contains(&word)
+}
+
+/// Whether a text is the name of a port, as Kubernetes takes it: a number is none.
+pub fn is_port_name(name: &str) -> bool {
+    let is_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_part = |part: &str| !part.is_empty();
+    name.len() <= 15
+        && name.chars().all(is_char)
+        && name.split('-').all(is_part)
+        && name.contains(|c: char| c.is_ascii_lowercase())
+}
+
+/// Texts of a list that are not what they are to be.
+pub(super) fn list<'a>(
+    path: &str,
+    texts: impl IntoIterator<Item = &'a String>,
+    is_right: fn(&str) -> bool,
+    what: &str,
+) -> Vec<FieldError> {
+    let texts = texts.into_iter().enumerate();
+    let wrong = texts.filter(|(_, text)| !is_right(text));
+    wrong.map(|(place, text)| error(&format!("{path}[{place}]"), text, what)).collect()
+}
+
+/// The error of a text that is not what it is to be.
+pub(super) fn error(path: &str, text: &str, what: &str) -> FieldError {
+    FieldError::new(0, path, format!("{text:?} is no {what}"))
+}
