@@ -168,7 +168,8 @@ impl Named {
 
     fn key(&self, meta: &Meta) -> DocumentKey {
         let name = if meta.name.is_empty() { String::new() } else { meta.full_name() };
-        (format!("{}.{}", self.words.kind, self.group), name)
+        let group = if self.group == "extensions" { "networking.k8s.io" } else { &self.group };
+        (format!("{}.{group}", self.words.kind), name)
     }
 
     /// The document as one that is not understood. Of the metadata so much that has been understood.
