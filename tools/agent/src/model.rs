@@ -54,6 +54,8 @@ pub struct Model {
     pub cluster_groups: Items<cluster_group::ClusterGroupBody>,
     /// Groups of namespaces.
     pub groups: Items<cluster_group::ClusterGroupBody>,
+    /// Names of Groups whose documents do not say their namespace: they may be meant to be ClusterGroups, or of another one.
+    pub homeless_groups: BTreeSet<String>,
     /// Egresses.
     pub egresses: Items<egress::EgressBody>,
     /// TrafficControls.
@@ -95,7 +97,11 @@ impl Model {
         (model, problems)
     }
 
-    fn insert(&mut self, Document { key, origin, meta, body }: Document) -> Result<(), Box<Problem>> {
+    fn insert(&mut self, document: Document) -> Result<(), Box<Problem>> {
+        let Document { key, origin, meta, says_namespace, body } = document;
+        if matches!(body, DocumentBody::Group(_)) && !says_namespace {
+            self.homeless_groups.insert(meta.name.clone());
+        }
         if let DocumentBody::Tier(body) = &body {
             self.tier_priorities.entry(meta.full_name()).or_default().insert(body.spec.priority);
         }
@@ -161,6 +167,7 @@ impl Model {
                 self.wrong.insert(key.clone());
                 Ok(())
             }
+            DocumentBody::LeftOut => Ok(()),
             DocumentBody::Namespace => insert(&mut self.namespaces, origin, meta, ()),
             DocumentBody::Node(body) => insert(&mut self.nodes, origin, meta, body),
             DocumentBody::NodeConfig(body) => insert(&mut self.node_configs, origin, meta, *body),

@@ -1,5 +1,6 @@
 //! From trees to documents.
 
+use super::misspelt::{is_labels, is_like_ours, meant};
 use super::ruled::{self, Class, WrongPolicy};
 use super::{Document, DocumentBody, DocumentKey, Meta, egress, endpoint_slice, node, pod, service, unserved};
 use crate::problem::{Fields, Origin, Problem};
@@ -92,6 +93,8 @@ struct Named {
     has_no_namespace: bool,
     /// The kind is a guess: it, or its group, is not said or misspelt.
     is_guessed: bool,
+    /// The kind, or its group, is misspelt, and that of no policy.
+    is_misspelt: bool,
 }
 
 /// The kind of a policy that does not say it, or misspells it or its group; from what it says beside. None: it is
@@ -130,7 +133,15 @@ impl Named {
         let group = words.api.split_once('/').map_or("", |(group, _)| group).to_owned();
         let kind = kind(&group, &words.kind);
         let class = if words.api.is_empty() { Class::guess(&words.kind) } else { Class::of(&group, &words.kind) };
-        Self { words: words.clone(), group, kind, class, has_no_namespace: false, is_guessed: false }
+        Self {
+            words: words.clone(),
+            group,
+            kind,
+            class,
+            has_no_namespace: false,
+            is_guessed: false,
+            is_misspelt: false,
+        }
     }
 
     fn of_tree(tree: &Tree) -> Self {
@@ -152,7 +163,24 @@ impl Named {
         named.class = named.class.or_else(|| guess.and_then(Class::guess));
         named.is_guessed = guess.is_some();
         named.has_no_namespace = metadata.is_some_and(|metadata| !is_given(metadata));
+        named.take_meant();
         named
+    }
+
+    /// Takes over the kind that is meant by one that is misspelt.
+    fn take_meant(&mut self) {
+        if self.kind.is_none()
+            && self.class.is_none()
+            && let Some((group, of)) = meant(&self.group, &self.words.kind)
+        {
+            self.kind = kind(group, of);
+            (self.group, self.words.kind) = (group.to_owned(), of.to_owned());
+            self.is_misspelt = true;
+        }
+    }
+
+    fn says_namespace(&self, of: KnownKind) -> bool {
+        !self.has_no_namespace || !of.is_namespaced
     }
 
     /// `Kind namespace/name`, as far as it is known.
@@ -196,7 +224,7 @@ impl Named {
             Some(class) => DocumentBody::WrongPolicy(Box::new(WrongPolicy::unknown(class))),
             None => DocumentBody::Wrong { has_meta, pod: None },
         };
-        Document { key: self.key(&meta), origin, meta, body }
+        Document { key: self.key(&meta), origin, meta, says_namespace: !self.has_no_namespace, body }
     }
 }
 
@@ -227,18 +255,51 @@ impl Read<'_> {
         };
         let key = (if may_be_any { "" } else { "." }.to_owned(), String::new());
         let body = DocumentBody::Wrong { has_meta: false, pod: None };
-        self.documents.push(Document { key, origin, meta: Meta::default(), body });
+        self.documents.push(Document { key, origin, meta: Meta::default(), says_namespace: false, body });
+    }
+
+    /// A document whose kind is misspelt, and that of no policy.
+    fn misspelt(&mut self, named: &Named, of: KnownKind, origin: Origin, mut tree: Tree) {
+        let (kind, said) = (&named.words.kind, tree.get("kind").and_then(Tree::text).unwrap_or_default());
+        let written = format!("{} {said}", named.words.api);
+        let reason = format!("{:?} is no kind that is read; write {} {kind}", written.trim(), of.api);
+        self.problems.push(origin.error(if said == kind { "apiVersion" } else { "kind" }, reason));
+        let document = match meta(&mut tree, of.is_namespaced, &mut Vec::new()) {
+            Err(_) => without_meta(named, origin, &mut tree),
+            Ok(meta) => {
+                let pod = (kind == "Pod").then(|| Box::new(pod::left_of(&tree)));
+                let body = DocumentBody::Wrong { has_meta: true, pod };
+                let says_namespace = named.says_namespace(of);
+                Document { key: named.key(&meta), origin, meta, says_namespace, body }
+            }
+        };
+        self.documents.push(document);
+    }
+
+    /// A document of a kind that is not read.
+    fn left_out(&mut self, named: &Named, origin: &Origin) {
+        let (group, kind) = (named.group.as_str(), named.words.kind.as_str());
+        if is_like_ours(kind) {
+            self.documents.push(Document { body: DocumentBody::LeftOut, ..named.wrong(origin.clone(), None) });
+        }
+        if !unserved::is_silent(group, kind) {
+            let reason = format!("{} {kind} is left out: {}", named.words.api, unserved::meaning(group, kind));
+            self.problems.push(origin.tolerated("kind", reason).hint(format!("known kinds: {KINDS}")));
+        }
     }
 
     fn document(&mut self, mut tree: Tree) {
         let named = Named::of_tree(&tree);
-        let (group, kind) = (named.group.as_str(), named.words.kind.as_str());
+        let kind = named.words.kind.as_str();
         let origin = Origin::new(self.file, tree.line, &named.what());
         if !matches!(tree.value, Value::Map(_)) {
             self.problems.push(origin.error("", "not a mapping"));
             return;
         }
         let said = tree.get("kind").and_then(Tree::text).unwrap_or_default();
+        if let Some(of) = named.kind.filter(|_| named.is_misspelt) {
+            return self.misspelt(&named, of, origin, tree);
+        }
         if named.is_guessed && !said.is_empty() {
             let (field, reason) = if said == kind {
                 let api = &named.words.api;
@@ -258,11 +319,7 @@ impl Read<'_> {
             }
         }
         let Some(of) = named.kind else {
-            if !unserved::is_silent(group, kind) {
-                let reason = format!("{} {kind} is left out: {}", named.words.api, unserved::meaning(group, kind));
-                self.problems.push(origin.tolerated("kind", reason).hint(format!("known kinds: {KINDS}")));
-            }
-            return;
+            return self.left_out(&named, &origin);
         };
         let fields = if MANY.contains(&kind) { Fields::default() } else { Fields::new(tree.lines()) };
         let told = |origin: &Origin, error: FieldError, is_tolerated: bool| {
@@ -289,21 +346,48 @@ impl Read<'_> {
         }
         tree.strip(&[], &["apiVersion", "kind", "metadata"]);
         let key = named.key(&meta);
-        let (body, errors) = match (of.parse, named.class) {
-            (Parse::Policy, Some(class)) => ruled::parse(class, &mut tree),
-            (Parse::Policy, None) => (DocumentBody::Wrong { has_meta: true, pod: None }, Vec::new()),
-            (Parse::Other(parse), _) => match parse(&mut tree, &mut unknown) {
-                Ok(body) => (body, Vec::new()),
-                Err(error) => {
-                    let pod = (kind == "Pod").then(|| Box::new(pod::left_of(&tree)));
-                    (DocumentBody::Wrong { has_meta: true, pod }, vec![error])
-                }
-            },
-        };
+        let (body, errors) = body(&named, of, &mut tree, &mut unknown);
         self.problems.extend(unknown.into_iter().map(|error| told(&origin, error, true)));
         self.problems.extend(errors.into_iter().map(|error| told(&origin, error, false)));
-        self.documents.push(Document { key, origin, meta, body });
+        let says_namespace = named.says_namespace(of);
+        self.documents.push(Document { key, origin, meta, says_namespace, body });
     }
+}
+
+/// What a document says, and what is wrong with it.
+fn body(
+    named: &Named,
+    of: KnownKind,
+    tree: &mut Tree,
+    unknown: &mut Vec<FieldError>,
+) -> (DocumentBody, Vec<FieldError>) {
+    let kind = named.words.kind.as_str();
+    let (body, errors) = match (of.parse, named.class) {
+        (Parse::Policy, Some(class)) => ruled::parse(class, tree),
+        (Parse::Policy, None) => (DocumentBody::Wrong { has_meta: true, pod: None }, Vec::new()),
+        (Parse::Other(parse), _) => match parse(tree, unknown) {
+            Ok(body) => (body, Vec::new()),
+            Err(error) => {
+                let pod = (kind == "Pod").then(|| Box::new(pod::left_of(tree)));
+                (DocumentBody::Wrong { has_meta: true, pod }, vec![error])
+            }
+        },
+    };
+    // What may be its labels is not left out: rules may deny by them.
+    let labels = unknown.iter().position(|error| is_labels(kind, &error.path)).map(|place| unknown.remove(place));
+    match labels {
+        None => (body, errors),
+        Some(error) => {
+            let hint = "is it labels? Write metadata.labels".to_owned();
+            (unlabelled(kind, tree), vec![FieldError { hint, ..error }])
+        }
+    }
+}
+
+/// What is left of an object whose labels are not known.
+fn unlabelled(kind: &str, tree: &Tree) -> DocumentBody {
+    let pod = (kind == "Pod").then(|| Box::new(pod::left_of(tree)));
+    DocumentBody::Wrong { has_meta: false, pod }
 }
 
 /// A document whose metadata is wrong.

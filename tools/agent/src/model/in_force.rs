@@ -16,7 +16,8 @@ const OTHER: u8 = 2;
 pub(super) fn in_turn(mut documents: Vec<Document>, before: &Model) -> (Vec<Document>, BTreeSet<DocumentKey>) {
     documents.sort_by(|a, b| a.origin.cmp(&b.origin));
     let mut by_key: HashMap<&DocumentKey, Vec<&Document>> = HashMap::with_capacity(documents.len());
-    for document in documents.iter().filter(|document| !matches!(document.body, DocumentBody::Wrong { .. })) {
+    let is_other = |body: &DocumentBody| matches!(body, DocumentBody::Wrong { .. } | DocumentBody::LeftOut);
+    for document in documents.iter().filter(|document| !is_other(&document.body)) {
         by_key.entry(&document.key).or_default().push(document);
     }
     by_key.retain(|_, all| all.len() > 1);
@@ -73,7 +74,7 @@ fn became_wrong(all: &[&Document], before: &Model) -> Option<Document> {
 
 fn was<T: Clone>(items: &Items<T>, name: &str, key: DocumentKey, body: impl Fn(T) -> DocumentBody) -> Option<Document> {
     let Item { meta, origin, body: was } = items.get(name)?.clone();
-    Some(Document { key, origin, meta, body: body(was) })
+    Some(Document { key, origin, meta, says_namespace: true, body: body(was) })
 }
 
 impl Model {
@@ -94,7 +95,7 @@ impl Model {
             DocumentBody::Group(body) => rank(&self.groups, document, body),
             DocumentBody::Egress(body) => rank(&self.egresses, document, body),
             DocumentBody::TrafficControl(body) => rank(&self.traffic_controls, document, body),
-            DocumentBody::WrongPolicy(_) | DocumentBody::Wrong { .. } => OTHER,
+            DocumentBody::WrongPolicy(_) | DocumentBody::Wrong { .. } | DocumentBody::LeftOut => OTHER,
         }
     }
 }

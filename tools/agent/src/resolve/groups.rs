@@ -125,6 +125,11 @@ impl Named<'_> {
         if found.is_none() && self.is_in_doubt(world, name) {
             return Err(place.error(field, format!("{} {name:?} is not understood", self.kind())));
         }
+        if found.is_none() && model.homeless_groups.contains(name) {
+            let reason =
+                format!("there is no {} {name:?}: a Group of this name does not say its namespace", self.kind());
+            return Err(place.error(field, reason));
+        }
         if found.is_none() {
             // What no object can be named will not come: it is no forward reference.
             place.name(field, name)?;
