@@ -17,6 +17,8 @@ pub struct Agent {
     /// The directory, as it is told.
     dir: String,
     memory: Memory,
+    /// What counted at the last look.
+    model: Model,
     projection: Projection,
     problems: Vec<Problem>,
 }
@@ -27,7 +29,8 @@ impl Agent {
         let directory = Directory::new(dir, beside);
         let (projection, problems, memory) = (Projection::default(), Vec::new(), Memory::default());
         let dir = dir.to_string_lossy().into_owned();
-        Self { directory, node: node.to_owned(), options, dir, memory, projection, problems }
+        let model = Model::default();
+        Self { directory, node: node.to_owned(), options, dir, memory, model, projection, problems }
     }
 
     /// Looks for changes of files; whether there are any, and what they come to is new.
@@ -36,7 +39,8 @@ impl Agent {
             return false;
         }
         let mut problems = self.directory.problems();
-        let (mut model, more) = Model::new(self.directory.documents());
+        let documents = self.directory.documents_after(&|key| self.model.is_disputed(key));
+        let (mut model, more) = Model::after(documents, &self.model);
         problems.extend(more);
         let (mut projection, more) = project_after(&model, &self.node, &mut self.memory);
         problems.extend(more);
@@ -56,6 +60,7 @@ impl Agent {
         if self.options.is_strict && self.is_wrong() {
             return true; // what was before stays
         }
+        self.model = model;
         projection.keep_failed(&self.projection);
         if projection.node.is_none() {
             projection.node = self.projection.node.take();

@@ -1,5 +1,7 @@
 //! Objects by kind and name, whatever file they are from.
 
+mod in_force;
+
 use crate::kinds::ruled::{Class, WrongPolicy};
 use crate::kinds::{
     Document, DocumentBody, DocumentKey, Labels, Meta, antrea_policy, cluster_group, egress, endpoint_slice,
@@ -52,60 +54,101 @@ pub struct Model {
     pub cluster_groups: Items<cluster_group::ClusterGroupBody>,
     /// Groups of namespaces.
     pub groups: Items<cluster_group::ClusterGroupBody>,
+    /// Names of Groups whose documents do not say their namespace: they may be meant to be ClusterGroups, or of another one.
+    pub homeless_groups: BTreeSet<String>,
     /// Egresses.
     pub egresses: Items<egress::EgressBody>,
     /// TrafficControls.
     pub traffic_controls: Items<traffic_control::TrafficControlBody>,
-    /// Policies that are not understood as a whole, and those whose name another one has.
+    /// Policies that are not understood as a whole.
     pub wrong_policies: Vec<Item<WrongPolicy>>,
+    /// Policies of Kubernetes that another one of their name keeps from counting.
+    pub other_k8s: Vec<Item<k8s_policy::K8sPolicyBody>>,
+    /// Policies of Antrea that another one of their name keeps from counting.
+    pub other_antrea: Vec<(Class, Item<antrea_policy::AntreaPolicyBody>)>,
     /// Other documents that are not understood.
     pub wrong: BTreeSet<DocumentKey>,
     /// What is in force without labels that cannot be read: no rule that allows means it by its labels.
     pub unknown_labels: BTreeSet<DocumentKey>,
     /// Pods of which not all is understood, and whether their labels are.
     pub doubtful: BTreeMap<String, (Item<pod::PodBody>, bool)>,
+    /// Objects that documents say differently, none of which was in force: the first one counts, as far as the others agree.
+    pub unsettled: BTreeSet<DocumentKey>,
+    /// Of Namespaces that are unsettled, the labels that do not count.
+    pub other_labels: BTreeMap<String, Vec<Labels>>,
 }
 
 impl Model {
-    /// Puts documents together. Of two with one name, the first one in order of files and lines counts.
+    /// Puts documents together of which nothing was in force before.
     pub fn new(documents: Vec<Document>) -> (Self, Vec<Problem>) {
-        let (mut model, mut problems) = (Self::default(), Vec::new());
+        Self::after(documents, &Self::default())
+    }
+
+    /// Puts documents together. Of those with one name the one that counted in `before` counts, or what has become of it; else the first one in order of files and
+    /// lines.
+    pub fn after(documents: Vec<Document>, before: &Self) -> (Self, Vec<Problem>) {
         let is_short = |document: &&Document| document.left.as_ref().is_some_and(|left| !left.knows_labels);
-        model.unknown_labels = documents.iter().filter(is_short).map(|document| document.key.clone()).collect();
-        let mut documents: Vec<Document> = documents.into_iter().flat_map(Document::settled).collect();
-        documents.sort_by(|a, b| a.origin.cmp(&b.origin));
+        let unknown_labels = documents.iter().filter(is_short).map(|document| document.key.clone()).collect();
+        let documents = documents.into_iter().flat_map(Document::settled).collect();
+        let (documents, unsettled) = in_force::in_turn(documents, before);
+        let mut model = Self { unsettled, unknown_labels, ..Self::default() };
+        let mut problems = Vec::new();
         for document in documents {
             if let Err(problem) = model.insert(document) {
                 problems.push(*problem);
             }
         }
+        model.wrong_policies.sort_by(|a, b| a.origin.cmp(&b.origin));
         (model, problems)
     }
 
-    fn insert(&mut self, Document { key, origin, meta, body, left: _ }: Document) -> Result<(), Box<Problem>> {
+    fn insert(&mut self, document: Document) -> Result<(), Box<Problem>> {
+        let Document { key, origin, meta, says_namespace, body, left: _ } = document;
+        if matches!(body, DocumentBody::Group(_)) && !says_namespace {
+            self.homeless_groups.insert(meta.name.clone());
+        }
         if let DocumentBody::Tier(body) = &body {
             self.tier_priorities.entry(meta.full_name()).or_default().insert(body.spec.priority);
         }
-        let double = match &body {
-            DocumentBody::K8sPolicy(body) => Some(WrongPolicy::of_k8s(&body.spec)),
-            DocumentBody::AntreaPolicy(body) => Some(WrongPolicy::of_antrea(Class::Antrea, &body.spec)),
-            DocumentBody::ClusterPolicy(body) => Some(WrongPolicy::of_antrea(Class::Cluster, &body.spec)),
-            _ => None,
-        };
-        let again = double.map(|body| Item { meta: meta.clone(), origin: origin.clone(), body });
+        let again = self.is_taken(&key).then(|| body.clone());
         self.insert_body(&key, origin, meta, body).map_err(|double| {
             let Double { problem, other } = *double;
-            self.wrong_policies.extend(again); // somebody may count on it
-            self.doubt(key, other);
+            self.doubt(key, other, again);
             Box::new(problem)
         })
     }
 
+    /// Whether a document of which more is to be known has an object's name already.
+    fn is_taken(&self, (kind, name): &DocumentKey) -> bool {
+        let has = [self.pods.contains_key(name), self.k8s_policies.contains_key(name)];
+        let has_antrea = [self.antrea_policies.contains_key(name), self.cluster_policies.contains_key(name)];
+        (kind == "Pod." || kind.contains("NetworkPolicy.")) && (has.contains(&true) || has_antrea.contains(&true))
+    }
+
     /// An object that another document says otherwise: which one is meant is not known.
-    fn doubt(&mut self, key: DocumentKey, Item { meta, origin, body: () }: Item<()>) {
-        if let Some(first) = self.pods.get(&key.1).filter(|_| key.0 == "Pod.") {
-            let has_labels = !self.doubtful.contains_key(&key.1);
-            self.doubtful.insert(key.1.clone(), (Item { meta, origin, body: first.body.clone() }, has_labels));
+    fn doubt(&mut self, key: DocumentKey, Item { meta, origin, body: () }: Item<()>, body: Option<DocumentBody>) {
+        match body {
+            // Where it is, the first one says.
+            Some(DocumentBody::Pod(mut body)) => {
+                if let Some(first) = self.pods.get(&key.1) {
+                    first.body.spec.node_name.clone_into(&mut body.spec.node_name);
+                    body.spec.host_network = first.body.spec.host_network;
+                    body.status = first.body.status.clone();
+                    let has_labels = !self.doubtful.contains_key(&key.1);
+                    self.doubtful.insert(key.1.clone(), (Item { meta, origin, body: *body }, has_labels));
+                }
+            }
+            Some(DocumentBody::K8sPolicy(body)) => self.other_k8s.push(Item { meta, origin, body: *body }),
+            Some(DocumentBody::AntreaPolicy(body)) => {
+                self.other_antrea.push((Class::Antrea, Item { meta, origin, body: *body }));
+            }
+            Some(DocumentBody::ClusterPolicy(body)) => {
+                self.other_antrea.push((Class::Cluster, Item { meta, origin, body: *body }));
+            }
+            _ if key.0 == "Namespace." && self.unsettled.contains(&key) => {
+                self.other_labels.entry(key.1.clone()).or_default().push(meta.labels);
+            }
+            _ => {}
         }
         self.wrong.insert(key);
     }
@@ -129,6 +172,7 @@ impl Model {
                 self.wrong.insert(key.clone());
                 Ok(())
             }
+            DocumentBody::LeftOut => Ok(()),
             DocumentBody::Namespace => insert(&mut self.namespaces, origin, meta, ()),
             DocumentBody::Node(body) => insert(&mut self.nodes, origin, meta, body),
             DocumentBody::NodeConfig(body) => insert(&mut self.node_configs, origin, meta, *body),
@@ -144,6 +188,11 @@ impl Model {
             DocumentBody::Egress(body) => insert(&mut self.egresses, origin, meta, *body),
             DocumentBody::TrafficControl(body) => insert(&mut self.traffic_controls, origin, meta, *body),
         }
+    }
+
+    /// Whether documents say an object differently, or one of it is not understood.
+    pub fn is_disputed(&self, key: &DocumentKey) -> bool {
+        self.wrong.contains(key)
     }
 
     /// Whether there is a document of a kind (`Service.`, `ClusterGroup.crd.antrea.io`) and name that is not understood.

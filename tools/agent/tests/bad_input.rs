@@ -199,7 +199,7 @@ fn names_of_rules_that_are_there_twice_are_told_and_leave_no_rule_out() {
 #[test]
 fn unknown_kinds_are_told_and_left_out_and_those_of_no_meaning_silently() {
     for (api, kind, meaning) in [
-        ("v1", "Pood", "its kind is not known"),
+        ("v1", "Gadget", "its kind is not known"),
         ("crd.antrea.io/v1beta1", "ExternalIPPool", "addresses are not given out of pools here"),
         ("policy.networking.k8s.io/v1alpha1", "AdminNetworkPolicy", "policies of this group are not served"),
         ("example.com/v1", "Widget", "its kind is not known"),

@@ -6,6 +6,7 @@ pub mod cluster_group;
 pub mod egress;
 pub mod endpoint_slice;
 pub mod k8s_policy;
+mod misspelt;
 pub mod node;
 pub mod node_config;
 mod partial;
@@ -104,6 +105,8 @@ pub enum DocumentBody {
         /// Of a Pod: where it is, as far as that can be read.
         pod: Option<Box<pod::PodBody>>,
     },
+    /// A document of somebody's kind that is named as one that is read.
+    LeftOut,
 }
 
 /// Which object a document is about: its kind with its group, and its name; the name is empty if that is not known.
@@ -118,6 +121,8 @@ pub struct Document {
     pub origin: Origin,
     /// Its metadata.
     pub meta: Meta,
+    /// It says its namespace itself, or has none.
+    pub says_namespace: bool,
     /// What it says.
     pub body: DocumentBody,
     /// Of a document that is not understood: what it says without the entries that are wrong.
@@ -153,7 +158,7 @@ impl Document {
 
     /// Whether it is understood, but for rules of a policy perhaps.
     pub fn is_understood(&self) -> bool {
-        !matches!(self.body, DocumentBody::WrongPolicy(_) | DocumentBody::Wrong { .. })
+        !matches!(self.body, DocumentBody::WrongPolicy(_) | DocumentBody::Wrong { .. } | DocumentBody::LeftOut)
     }
 
     /// Whether nobody knows what it is: it may hold any document.
@@ -179,6 +184,25 @@ impl Document {
             DocumentBody::ClusterGroup(_) | DocumentBody::Group(_) => true,
             _ => false,
         }
+    }
+
+    /// Whether it may be what has become of `old`: it has its name, and its kind or namespace may be written wrongly.
+    pub fn may_be(&self, old: &Self) -> bool {
+        let kind = |document: &Self| document.key.0.split('.').next().unwrap_or_default().to_owned();
+        self.meta.name == old.meta.name
+            && (self.meta.namespace == old.meta.namespace || !self.says_namespace)
+            && (kind(self) == kind(old) || misspelt::is_akin(&kind(self), &kind(old)))
+    }
+
+    /// A document of the same object of which only `origin` is known, if policies select by such objects.
+    pub fn in_doubt(&self, origin: &Origin) -> Option<Self> {
+        let pod = match &self.body {
+            DocumentBody::Namespace | DocumentBody::ClusterGroup(_) | DocumentBody::Group(_) => None,
+            DocumentBody::Pod(pod) => Some(pod.clone()),
+            _ => return None,
+        };
+        let body = DocumentBody::Wrong { has_meta: false, pod };
+        Some(Self { origin: origin.clone(), body, ..self.clone() })
     }
 
     /// Takes over where a Pod is: as `old` says.

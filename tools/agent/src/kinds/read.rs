@@ -1,5 +1,6 @@
 //! From trees to documents.
 
+use super::misspelt::{is_like_ours, labels_of, meant};
 use super::partial::{self, ParseBody, body, quoted};
 use super::ruled::{self, Class, WrongPolicy};
 use super::{Document, DocumentBody, DocumentKey, Meta, egress, endpoint_slice, node, pod, service, unserved};
@@ -96,6 +97,8 @@ struct Named {
     has_no_namespace: bool,
     /// The kind is a guess: it, or its group, is not said or misspelt.
     is_guessed: bool,
+    /// The kind, or its group, is misspelt, and that of no policy.
+    is_misspelt: bool,
 }
 
 /// The kind of a policy that does not say it, or misspells it or its group; from what it says beside. None: it is
@@ -134,7 +137,15 @@ impl Named {
         let group = words.api.split_once('/').map_or("", |(group, _)| group).to_owned();
         let kind = kind(&group, &words.kind);
         let class = if words.api.is_empty() { Class::guess(&words.kind) } else { Class::of(&group, &words.kind) };
-        Self { words: words.clone(), group, kind, class, has_no_namespace: false, is_guessed: false }
+        Self {
+            words: words.clone(),
+            group,
+            kind,
+            class,
+            has_no_namespace: false,
+            is_guessed: false,
+            is_misspelt: false,
+        }
     }
 
     fn of_tree(tree: &Tree) -> Self {
@@ -156,7 +167,24 @@ impl Named {
         named.class = named.class.or_else(|| guess.and_then(Class::guess));
         named.is_guessed = guess.is_some();
         named.has_no_namespace = metadata.is_some_and(|metadata| !is_given(metadata));
+        named.take_meant();
         named
+    }
+
+    /// Takes over the kind that is meant by one that is misspelt.
+    fn take_meant(&mut self) {
+        if self.kind.is_none()
+            && self.class.is_none()
+            && let Some((group, of)) = meant(&self.group, &self.words.kind)
+        {
+            self.kind = kind(group, of);
+            (self.group, self.words.kind) = (group.to_owned(), of.to_owned());
+            self.is_misspelt = true;
+        }
+    }
+
+    fn says_namespace(&self, of: KnownKind) -> bool {
+        !self.has_no_namespace || !of.is_namespaced
     }
 
     /// `Kind namespace/name`, as far as it is known.
@@ -172,7 +200,8 @@ impl Named {
 
     fn key(&self, meta: &Meta) -> DocumentKey {
         let name = if meta.name.is_empty() { String::new() } else { meta.full_name() };
-        (format!("{}.{}", self.words.kind, self.group), name)
+        let group = if self.group == "extensions" { "networking.k8s.io" } else { &self.group };
+        (format!("{}.{group}", self.words.kind), name)
     }
 
     /// The document as one that is not understood. Of the metadata so much that has been understood.
@@ -199,7 +228,7 @@ impl Named {
             Some(class) => DocumentBody::WrongPolicy(Box::new(WrongPolicy::unknown(class))),
             None => DocumentBody::Wrong { has_meta, pod: None },
         };
-        Document { key: self.key(&meta), origin, meta, body, left: None }
+        Document { key: self.key(&meta), origin, meta, says_namespace: !self.has_no_namespace, body, left: None }
     }
 }
 
@@ -230,18 +259,51 @@ impl Read<'_> {
         };
         let key = (if may_be_any { "" } else { "." }.to_owned(), String::new());
         let body = DocumentBody::Wrong { has_meta: false, pod: None };
-        self.documents.push(Document { key, origin, meta: Meta::default(), body, left: None });
+        self.documents.push(Document { key, origin, meta: Meta::default(), says_namespace: false, body, left: None });
+    }
+
+    /// A document whose kind is misspelt, and that of no policy.
+    fn misspelt(&mut self, named: &Named, of: KnownKind, origin: Origin, mut tree: Tree) {
+        let (kind, said) = (&named.words.kind, tree.get("kind").and_then(Tree::text).unwrap_or_default());
+        let written = format!("{} {said}", named.words.api);
+        let reason = format!("{:?} is no kind that is read; write {} {kind}", written.trim(), of.api);
+        self.problems.push(origin.error(if said == kind { "apiVersion" } else { "kind" }, reason));
+        let document = match meta(&mut tree, of.is_namespaced, &mut Vec::new()) {
+            Err(_) => without_meta(named, origin, &mut tree),
+            Ok(meta) => {
+                let pod = (kind == "Pod").then(|| Box::new(pod::left_of(&tree)));
+                let body = DocumentBody::Wrong { has_meta: true, pod };
+                let says_namespace = named.says_namespace(of);
+                Document { key: named.key(&meta), origin, meta, says_namespace, body, left: None }
+            }
+        };
+        self.documents.push(document);
+    }
+
+    /// A document of a kind that is not read.
+    fn left_out(&mut self, named: &Named, origin: &Origin) {
+        let (group, kind) = (named.group.as_str(), named.words.kind.as_str());
+        if is_like_ours(kind) {
+            self.documents.push(Document { body: DocumentBody::LeftOut, ..named.wrong(origin.clone(), None) });
+        }
+        if !unserved::is_silent(group, kind) {
+            let reason = format!("{} {kind} is left out: {}", named.words.api, unserved::meaning(group, kind));
+            self.problems.push(origin.tolerated("kind", reason).hint(format!("known kinds: {KINDS}")));
+        }
     }
 
     fn document(&mut self, mut tree: Tree) {
         let named = Named::of_tree(&tree);
-        let (group, kind) = (named.group.as_str(), named.words.kind.as_str());
+        let kind = named.words.kind.as_str();
         let origin = Origin::new(self.file, tree.line, &named.what());
         if !matches!(tree.value, Value::Map(_)) {
             self.problems.push(origin.error("", "not a mapping"));
             return;
         }
         let said = tree.get("kind").and_then(Tree::text).unwrap_or_default();
+        if let Some(of) = named.kind.filter(|_| named.is_misspelt) {
+            return self.misspelt(&named, of, origin, tree);
+        }
         if named.is_guessed && !said.is_empty() {
             let (field, reason) = if said == kind {
                 let api = &named.words.api;
@@ -261,11 +323,7 @@ impl Read<'_> {
             }
         }
         let Some(of) = named.kind else {
-            if !unserved::is_silent(group, kind) {
-                let reason = format!("{} {kind} is left out: {}", named.words.api, unserved::meaning(group, kind));
-                self.problems.push(origin.tolerated("kind", reason).hint(format!("known kinds: {KINDS}")));
-            }
-            return;
+            return self.left_out(&named, &origin);
         };
         let fields = if MANY.contains(&kind) { Fields::default() } else { Fields::new(tree.lines()) };
         let told = |origin: &Origin, error: FieldError, is_tolerated: bool| {
@@ -294,7 +352,9 @@ impl Read<'_> {
             self.problems.push(origin.tolerated("apiVersion", reason));
         }
         tree.strip(&[], &["apiVersion", "kind", "metadata"]);
-        let mut document = Document { key: named.key(&meta), origin, meta, body: DocumentBody::Namespace, left: None };
+        let (key, says_namespace) = (named.key(&meta), named.says_namespace(of));
+        let nothing = DocumentBody::Wrong { has_meta: true, pod: None };
+        let mut document = Document { key, origin, meta, says_namespace, body: nothing, left: None };
         let is_wrong = !metadata_errors.is_empty();
         let mut errors = Vec::new();
         match (of.parse, named.class) {
@@ -303,11 +363,16 @@ impl Read<'_> {
                 document.body = body;
                 errors.extend(more);
             }
-            (Parse::Policy, None) => document.body = DocumentBody::Wrong { has_meta: true, pod: None },
+            (Parse::Policy, None) => {}
             (Parse::Other(parse), _) => {
                 let body = body(kind, parse, &mut tree, &mut unknown);
                 errors.extend(document.fill(body, metadata.is_in_doubt, is_wrong, &tree));
             }
+        }
+        // What may be its labels is not left out: rules may deny by them.
+        if let Some(error) = labels_of(kind, &mut unknown) {
+            (document.body, document.left) = (unlabelled(kind, &tree), None);
+            errors.push(error);
         }
         let origin = &document.origin;
         self.problems.extend(unknown.into_iter().map(|error| told(origin, error, true)));
@@ -319,6 +384,12 @@ impl Read<'_> {
         }
         self.documents.push(document);
     }
+}
+
+/// What is left of an object whose labels are not known.
+fn unlabelled(kind: &str, tree: &Tree) -> DocumentBody {
+    let pod = (kind == "Pod").then(|| Box::new(pod::left_of(tree)));
+    DocumentBody::Wrong { has_meta: false, pod }
 }
 
 /// A document whose metadata is wrong.

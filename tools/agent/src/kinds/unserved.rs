@@ -56,6 +56,16 @@ pub(super) fn is_silent(group: &str, kind: &str) -> bool {
     GROUPS.contains(&group) || KINDS.contains(&(group, kind))
 }
 
+/// Whether a group is one of Kubernetes' own, or of those that have no kind of the names that are read.
+pub(super) fn is_kubernetes(group: &str) -> bool {
+    group.is_empty() || GROUPS.contains(&group)
+}
+
+/// Whether a kind is known to mean nothing here.
+pub(super) fn is_known(group: &str, kind: &str) -> bool {
+    KINDS.contains(&(group, kind))
+}
+
 /// What a kind that is known, and not served, would do.
 pub(super) fn meaning(group: &str, kind: &str) -> &'static str {
     match (group, kind) {

@@ -44,6 +44,17 @@ impl Bound {
         self.services.extend(group.services.iter().cloned());
     }
 
+    /// Whether nobody is bound.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pods.is_empty() && self.services.is_empty()
+    }
+
+    /// Those whom another one binds, too.
+    pub(super) fn within(&self, other: &Self) -> Self {
+        let pods = self.pods.intersection(&other.pods).cloned().collect();
+        Self { pods, services: self.services.intersection(&other.services).cloned().collect() }
+    }
+
     /// Those whom another one does not bind.
     pub(super) fn without(&self, other: &Self) -> Self {
         let pods = self.pods.difference(&other.pods).cloned().collect();
@@ -95,7 +106,7 @@ pub(super) fn selected(world: &World<'_>, item: &Item<WrongPolicy>) -> Bound {
 /// as they are now.
 pub(super) fn doubtful(world: &World<'_>, item: &Item<WrongPolicy>) -> Bound {
     // The usual case costs nothing: all documents are understood.
-    if world.model.wrong.is_empty() && world.model.doubtful.is_empty() {
+    if world.model.wrong.is_empty() && !world.has_doubts() {
         return Bound::default();
     }
     let namespace = Some(item.meta.namespace.as_str()).filter(|namespace| !namespace.is_empty());
@@ -105,16 +116,21 @@ pub(super) fn doubtful(world: &World<'_>, item: &Item<WrongPolicy>) -> Bound {
 }
 
 impl Projector<'_> {
-    /// Drops everything of the directions that a policy may speak of for some of those that it may bind.
-    pub(super) fn hold(&mut self, key: &str, item: &Item<WrongPolicy>, bound: &Bound, until: &str) {
-        let origin = &item.origin;
-        if bound.pods.is_empty() && bound.services.is_empty() {
-            return;
-        }
+    /// A name for what stands beside a policy.
+    pub(super) fn free_name(&self, key: &str) -> Option<String> {
         let taken = |name: &String| self.projection.objects.contains_key(&(Kind::NetworkPolicy as i32, name.clone()));
         let names = std::iter::once(String::new()).chain((2..).map(|number: usize| format!(" {number}")));
         let mut names = names.map(|number| format!("{key} (held{number})"));
-        let Some(name) = names.find(|name| !taken(name)) else { return };
+        names.find(|name| !taken(name))
+    }
+
+    /// Drops everything of the directions that a policy may speak of for some of those that it may bind.
+    pub(super) fn hold(&mut self, key: &str, item: &Item<WrongPolicy>, bound: &Bound, until: &str) {
+        let origin = &item.origin;
+        if bound.is_empty() {
+            return;
+        }
+        let Some(name) = self.free_name(key) else { return };
         let mut applied_to = Vec::new();
         for (word, pods, services) in
             [("pods", &bound.pods, None), ("node ports", &BTreeSet::new(), Some(&bound.services))]

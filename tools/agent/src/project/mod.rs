@@ -3,6 +3,7 @@
 mod egress;
 mod hold;
 mod node;
+mod others;
 mod peers;
 mod policies;
 mod text;
@@ -81,7 +82,7 @@ pub fn project(model: &Model, node: &str) -> (Projection, Vec<Problem>) {
 /// The same, if more is known of before: a policy that is wrong stays as it was when it was right, and what more it may bind is held. Without that, what stands
 /// for it is never less than what was meant.
 pub fn project_after(model: &Model, node: &str, memory: &mut Memory) -> (Projection, Vec<Problem>) {
-    let (mut world, mut problems) = World::new(model, node);
+    let (mut world, mut problems) = World::new(model, node, &mut memory.holders);
     memory.forget_tiers(model);
     let (tiers, more) = tiers::tiers(model, &memory.tiers);
     memory.tiers = tiers;
@@ -94,6 +95,7 @@ pub fn project_after(model: &Model, node: &str, memory: &mut Memory) -> (Project
     projector.policies();
     projector.egresses();
     problems.append(&mut projector.problems);
+    problems.extend(projector.world.missing_namespaces());
     problems.sort();
     problems.dedup();
     (projector.projection, problems)

@@ -3,21 +3,23 @@
 use super::hold::Bound;
 use super::{Projector, hold, tiers};
 use crate::kinds::ruled::{Class, WrongPolicy};
-use crate::kinds::{antrea_policy, k8s_policy};
+use crate::kinds::{DocumentKey, antrea_policy, k8s_policy};
 use crate::model::{Item, Model};
 use crate::problem::{Origin, Problem};
+use crate::resolve::claims::Holders;
 use crate::resolve::rule::{Groups, address_group};
 use crate::resolve::{World, antrea, k8s};
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_proto::antrea::v1::Kind;
 use vswitch_proto::antrea::v1::object::Object as Kinded;
 
-/// What documents said when they were right: of policies all, of Tiers their priorities.
+/// What documents said when they were right: of policies all, of Tiers their priorities, of Pods of other Nodes whose addresses are.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     k8s: BTreeMap<String, Item<k8s_policy::K8sPolicyBody>>,
     antrea: BTreeMap<String, Item<antrea_policy::AntreaPolicyBody>>,
     pub(super) tiers: BTreeMap<String, u32>,
+    pub(super) holders: Holders,
 }
 
 impl Memory {
@@ -52,27 +54,27 @@ impl Memory {
 }
 
 /// A policy's document that is understood, but for its rules perhaps.
-enum Form<'a> {
+pub(super) enum Form<'a> {
     K8s(&'a Item<k8s_policy::K8sPolicyBody>),
     Antrea(Class, &'a Item<antrea_policy::AntreaPolicyBody>),
 }
 
 impl Form<'_> {
-    fn class(&self) -> Class {
+    pub(super) fn class(&self) -> Class {
         match self {
             Self::K8s(_) => Class::K8s,
             Self::Antrea(class, _) => *class,
         }
     }
 
-    fn origin(&self) -> &Origin {
+    pub(super) fn origin(&self) -> &Origin {
         match self {
             Self::K8s(item) => &item.origin,
             Self::Antrea(_, item) => &item.origin,
         }
     }
 
-    fn key(&self) -> String {
+    pub(super) fn key(&self) -> String {
         let name = match self {
             Self::K8s(item) => item.meta.full_name(),
             Self::Antrea(_, item) => item.meta.full_name(),
@@ -80,11 +82,21 @@ impl Form<'_> {
         format!("{}:{name}", self.class().prefix())
     }
 
-    fn resolve(&self, world: &World<'_>, told: &mut Vec<Problem>) -> Result<k8s::Policy, Box<Problem>> {
+    pub(super) fn resolve(&self, world: &World<'_>, told: &mut Vec<Problem>) -> Result<k8s::Policy, Box<Problem>> {
         match self {
             Self::K8s(item) => k8s::policy(world, item, told),
             Self::Antrea(_, item) => antrea::policy(world, item, told),
         }
+    }
+
+    /// The object that its document is about.
+    fn document(&self) -> DocumentKey {
+        let (kind, name) = match self {
+            Self::K8s(item) => ("NetworkPolicy.networking.k8s.io", item.meta.full_name()),
+            Self::Antrea(Class::Cluster, item) => ("ClusterNetworkPolicy.crd.antrea.io", item.meta.full_name()),
+            Self::Antrea(_, item) => ("NetworkPolicy.crd.antrea.io", item.meta.full_name()),
+        };
+        (kind.to_owned(), name)
     }
 
     fn has_wrong_rules(&self) -> bool {
@@ -95,7 +107,7 @@ impl Form<'_> {
     }
 
     /// The same as one that cannot be taken as it is.
-    fn wrong(&self) -> Item<WrongPolicy> {
+    pub(super) fn wrong(&self) -> Item<WrongPolicy> {
         let (meta, body) = match self {
             Self::K8s(item) => (&item.meta, WrongPolicy::of_k8s(&item.body.spec)),
             Self::Antrea(class, item) => (&item.meta, WrongPolicy::of_antrea(*class, &item.body.spec)),
@@ -115,6 +127,7 @@ impl Projector<'_> {
             self.policy(&form);
             keys.insert(form.key());
         }
+        self.others();
         for item in &model.wrong_policies {
             let key = hold::key(item);
             self.wrong(&key, item);
@@ -128,15 +141,21 @@ impl Projector<'_> {
         let (key, origin) = (form.key(), form.origin());
         let mut told = Vec::new();
         let resolved = form.resolve(&self.world, &mut told);
-        let is_right = resolved.is_ok() && !form.has_wrong_rules() && !told.iter().any(Problem::is_error);
+        let is_unsettled = self.world.model.unsettled.contains(&form.document());
+        let is_right =
+            resolved.is_ok() && !form.has_wrong_rules() && !told.iter().any(Problem::is_error) && !is_unsettled;
         if is_right {
             self.memory.keep(form);
         }
         let old = if is_right { None } else { self.memory.policy(form.class(), &key, &self.world) };
         let (wrong, is_understood) = (form.wrong(), resolved.is_ok());
         match (resolved, old) {
-            (Ok(policy), None) => {
+            (Ok(mut policy), None) => {
                 self.problems.extend(told);
+                if is_unsettled && self.narrow(form, &mut policy) {
+                    let reason = "rules that not all documents of its name have are left out";
+                    self.problems.push(origin.warning("", reason));
+                }
                 self.add_policy(policy, origin);
             }
             (Err(problem), None) => {
@@ -170,7 +189,7 @@ impl Projector<'_> {
         self.hold(&key, &wrong, &rest, hold::KNOWN);
     }
 
-    /// A policy that is not understood as a whole, or whose name another one has.
+    /// A policy that is not understood as a whole.
     fn wrong(&mut self, key: &str, item: &Item<WrongPolicy>) {
         let projected = self.projection.objects.contains_key(&(Kind::NetworkPolicy as i32, key.to_owned()));
         let mut bound = if projected { hold::bound(&self.projection, key) } else { Bound::default() };
@@ -183,7 +202,7 @@ impl Projector<'_> {
         self.hold(key, item, &rest, hold::RIGHT);
     }
 
-    fn add_policy(&mut self, policy: k8s::Policy, origin: &Origin) {
+    pub(super) fn add_policy(&mut self, policy: k8s::Policy, origin: &Origin) {
         let Some((policy, Groups { address, applied })) = policy else { return };
         self.add(Kinded::NetworkPolicy(policy), origin);
         for (name, members) in address {

@@ -10,6 +10,7 @@ use super::selector::{is_key, word};
 use super::services::is_served;
 use super::world::{Members, Select, Spaces};
 use super::{net, nodes};
+use crate::kinds::Labels;
 use crate::kinds::antrea_policy::{Action, AppliedTo, Peer, Rule, Spec};
 use crate::kinds::ruled::Ruled;
 use crate::problem::Problem;
@@ -253,7 +254,7 @@ impl OneRule<'_> {
             let name = group;
             let group = self.context.group(place, name, odd)?;
             let denies = self.rule.action != Action::Allow || !self.rule.l7_protocols.is_empty();
-            if group.is_in_doubt && denies {
+            if group.is_unsettled || (group.is_in_doubt && denies) {
                 let reason = format!("group {name:?} is not understood as it is now, or is there twice");
                 return Err(place.error("group", reason));
             }
@@ -290,7 +291,11 @@ impl OneRule<'_> {
             all.push(match (found, port.source_port) {
                 (found, None) if port.source_end_port.is_none() => found,
                 (_, None) => return Err(place.error("sourceEndPort", "needs sourcePort")),
+                (_, Some(0)) => return Err(place.error("sourcePort", "0 is no port")),
                 (Ports::Named(..), Some(_)) => return Err(place.error("sourcePort", "goes with no port by name")),
+                (_, Some(first)) if port.source_end_port.is_some_and(|last| last < first) => {
+                    return Err(place.error("sourceEndPort", "is below sourcePort"));
+                }
                 (Ports::Match(ports), Some(first)) => {
                     let last = port.source_end_port.filter(|last| *last != first).unwrap_or(0);
                     Ports::Match(v1::PortMatch { source_port: first.into(), source_end_port: last.into(), ..ports })
@@ -347,10 +352,11 @@ impl OneRule<'_> {
         let spaces = if own.is_some() {
             Spaces::One(namespace.to_owned())
         } else {
-            let labels = self.context.world.namespace_labels(namespace);
-            let pair = |key: &String| labels.and_then(|labels| Some((key.clone(), labels.get(key)?.clone())));
-            let pairs: Option<BTreeMap<_, _>> = keys.iter().map(pair).collect();
-            Spaces::Same(pairs.unwrap_or_default())
+            let pairs = |labels: &Labels| {
+                let pair = |key: &String| Some((key.clone(), labels.get(key)?.clone()));
+                Spaces::Same(keys.iter().map(pair).collect::<Option<_>>().unwrap_or_default())
+            };
+            self.context.world.namespace_labels(namespace).map_or(Spaces::Unknown, pairs)
         };
         Ok(Select { spaces, pods: peer.pod_selector.clone().unwrap_or_default(), account: None })
     }

@@ -1,55 +1,69 @@
 //! Pods that may be more than they are known to be, since their document or their namespace's is not understood. Rules that deny mean them, too.
 
 use super::selector::matches;
+use super::spaces::Meant;
 use super::world::{Members, Select, Spaces, World};
-use crate::model::Model;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::problem::{NOWHERE, Origin, Problem};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// What is not known.
-#[derive(Debug)]
-pub(super) struct Doubtful<'a> {
+#[derive(Debug, Default)]
+pub(super) struct Doubtful {
     /// Pods whose documents are not understood, by their indices, and whether their labels are known.
     pods: BTreeMap<usize, bool>,
-    /// Namespaces whose labels are not known, or may be others than they have.
-    spaces: BTreeSet<&'a str>,
+    /// Pods that documents say differently, none of which was in force: what another one says; None: that is not known.
+    twins: BTreeMap<usize, Option<usize>>,
+    /// Namespaces without a document by whose labels somebody is selected.
+    missing: RefCell<BTreeSet<String>>,
 }
 
-impl<'a> Doubtful<'a> {
-    pub(super) fn new(model: &'a Model) -> Self {
-        let spaces = model.wrong.iter().filter(|(kind, _)| kind == "Namespace.");
-        Self { pods: BTreeMap::new(), spaces: spaces.map(|(_, name)| name.as_str()).collect() }
-    }
-
+impl Doubtful {
     pub(super) fn add(&mut self, index: usize, has_labels: bool) {
         self.pods.insert(index, has_labels);
     }
 
-    /// Whether the labels of a namespace are not known, or may be others than it has.
-    pub(super) fn has_space(&self, namespace: &str) -> bool {
-        self.spaces.contains(namespace)
+    pub(super) fn add_twin(&mut self, index: usize, other: Option<usize>) {
+        self.twins.insert(index, other);
+    }
+
+    /// Whether all documents of a Pod say that it is selected, as far as none of them was in force.
+    pub(super) fn agrees(&self, world: &World<'_>, index: usize, select: &Select) -> bool {
+        match self.twins.get(&index) {
+            None => true,
+            Some(Some(other)) => select.selects(world.pods[*other].item),
+            Some(None) => select.account.is_none() && matches(&select.pods, &BTreeMap::new()),
+        }
     }
 
     /// Pods that may be selected beside those that are.
     pub(super) fn of(&self, world: &World<'_>, select: &Select, selected: &[usize]) -> Vec<usize> {
-        if self.pods.is_empty() && self.spaces.is_empty() {
-            return Vec::new();
+        let mut candidates: BTreeSet<usize> = self.pods.keys().chain(self.twins.keys()).copied().collect();
+        if matches!(select.spaces, Spaces::Matching(_) | Spaces::Same(_) | Spaces::Unknown) {
+            let in_doubt = |name: &&str| world.is_among(&select.spaces, name) == Meant::Maybe;
+            let spaces = world.namespaces.keys().copied().filter(in_doubt);
+            candidates.extend(spaces.filter_map(|name| world.by_namespace.get(name)).flatten());
         }
-        let by_labels = matches!(select.spaces, Spaces::Matching(_) | Spaces::Same(_));
         let may_be = |index: &usize| {
             let pod = &world.pods[*index];
             let (meta, spec) = (&pod.item.meta, &pod.item.body.spec);
             let account = spec.service_account_name.as_deref().unwrap_or("default");
             let knows_labels = self.pods.get(index).copied().unwrap_or(true);
-            let is_in_doubt = pod.is_wrong || self.has_space(&meta.namespace);
-            let may_space =
-                world.holds(&select.spaces, &meta.namespace) || (by_labels && self.has_space(&meta.namespace));
-            is_in_doubt
-                && !spec.host_network
-                && (may_space || meta.namespace.is_empty())
+            let is_among = world.is_among(&select.spaces, &meta.namespace) != Meant::No;
+            !spec.host_network
+                && (is_among || meta.namespace.is_empty())
                 && (!knows_labels || matches(&select.pods, &meta.labels))
                 && select.account.as_ref().is_none_or(|wanted| wanted == account || pod.is_wrong)
         };
-        (0..world.pods.len()).filter(may_be).filter(|index| !selected.contains(index)).collect()
+        let selected: HashSet<usize> = selected.iter().copied().collect();
+        let found: Vec<usize> = candidates.into_iter().filter(may_be).filter(|i| !selected.contains(i)).collect();
+        for namespace in found.iter().map(|index| world.pods[*index].item.meta.namespace.as_str()) {
+            let is_missing = world.namespaces.get(namespace).is_some_and(|space| space.is_missing());
+            if is_missing && world.is_among(&select.spaces, namespace) == Meant::Maybe {
+                self.missing.borrow_mut().insert(namespace.to_owned());
+            }
+        }
+        found
     }
 }
 
@@ -72,6 +86,24 @@ impl Members {
 }
 
 impl World<'_> {
+    /// Whether there is a Pod that may be more than it is known to be.
+    pub fn has_doubts(&self) -> bool {
+        let is_in_doubt = || self.namespaces.values().any(|space| space.is_in_doubt());
+        !self.doubtful.pods.is_empty() || !self.doubtful.twins.is_empty() || is_in_doubt()
+    }
+
+    /// Namespaces without a document by whose labels somebody has selected Pods.
+    pub fn missing_namespaces(&self) -> Vec<Problem> {
+        let missing = self.doubtful.missing.borrow();
+        let told = |name: &String| {
+            let origin = Origin::new(NOWHERE, 0, &format!("Namespace {name}"));
+            let reason = "has no document: rules that allow by labels of namespaces leave its Pods out, and rules that \
+                          deny mean them";
+            origin.warning("", reason).hint("give its document")
+        };
+        missing.iter().map(told).collect()
+    }
+
     /// Names of those of this Node that may be among members, and are not known to be.
     pub fn local_doubtful(&self, members: &Members) -> Vec<String> {
         let names: Vec<&str> = members.doubtful.iter().map(|index| self.pods[*index].name).collect();

@@ -94,6 +94,8 @@ pub struct Found {
     pub is_there: bool,
     /// A document says it, or a child of it, otherwise, or is not understood as it is now: it may be more.
     pub is_in_doubt: bool,
+    /// Of documents that say it differently none was in force.
+    pub is_unsettled: bool,
 }
 
 /// Groups by name: ClusterGroups, or Groups of a namespace.
@@ -123,6 +125,11 @@ impl Named<'_> {
         if found.is_none() && self.is_in_doubt(world, name) {
             return Err(place.error(field, format!("{} {name:?} is not understood", self.kind())));
         }
+        if found.is_none() && model.homeless_groups.contains(name) {
+            let reason =
+                format!("there is no {} {name:?}: a Group of this name does not say its namespace", self.kind());
+            return Err(place.error(field, reason));
+        }
         if found.is_none() {
             // What no object can be named will not come: it is no forward reference.
             place.name(field, name)?;
@@ -137,6 +144,11 @@ impl Named<'_> {
     /// Whether a document of the group is not understood, or says another thing than the one that counts.
     fn is_in_doubt(self, world: &World<'_>, name: &str) -> bool {
         world.model.is_wrong(&format!("{}.crd.antrea.io", self.kind()), &self.full(name))
+    }
+
+    /// Whether documents say the group differently, none of which was in force.
+    fn is_unsettled(self, world: &World<'_>, name: &str) -> bool {
+        world.model.unsettled.contains(&(format!("{}.crd.antrea.io", self.kind()), self.full(name)))
     }
 
     /// What a group comes to. One that is not there yet has nobody, until it comes: as Antrea has it.
@@ -154,15 +166,16 @@ impl Named<'_> {
         };
         let group = FieldPlace { origin: &item.origin, path: "spec" };
         let spec = &item.body.spec;
-        let is_in_doubt = self.is_in_doubt(world, name);
+        let (is_in_doubt, is_unsettled) = (self.is_in_doubt(world, name), self.is_unsettled(world, name));
         if spec.child_groups.is_empty() {
-            return Ok(Found { is_in_doubt, ..self.one(world, group, spec, odd)? });
+            let found = self.one(world, group, spec, odd)?;
+            return Ok(Found { is_in_doubt: is_in_doubt || found.is_in_doubt, is_unsettled, ..found });
         }
         let other = Spec { child_groups: spec.child_groups.clone(), ..Default::default() };
         if *spec != other {
             return Err(group.error("childGroups", "goes with nothing else"));
         }
-        let mut all = Found { is_there: true, is_in_doubt, ..Found::default() };
+        let mut all = Found { is_there: true, is_in_doubt, is_unsettled, ..Found::default() };
         for (i, child) in spec.child_groups.iter().enumerate() {
             let field = format!("childGroups[{i}]");
             let Some(item) = self.get(world, group, &field, child)? else {
@@ -174,7 +187,8 @@ impl Named<'_> {
                 return Err(group.error(&field, format!("{child:?} has childGroups itself")));
             }
             let one = self.one(world, FieldPlace { origin: &item.origin, path: "spec" }, &item.body.spec, odd)?;
-            all.is_in_doubt |= self.is_in_doubt(world, child);
+            all.is_in_doubt |= one.is_in_doubt || self.is_in_doubt(world, child);
+            all.is_unsettled |= self.is_unsettled(world, child);
             all.members.extend(one.members);
             all.blocks.extend(one.blocks);
         }
@@ -215,11 +229,19 @@ impl Named<'_> {
             found.members.push(nodes::select(world, selector));
         } else if spec.service_reference.is_some() {
             found.members.extend(self.of_service(world, place, spec, odd)?);
+            found.is_in_doubt = self.service_of(spec).is_some_and(|name| world.model.is_wrong("Service.", &name));
         } else {
             let selectors = (spec.pod_selector.as_ref(), spec.namespace_selector.as_ref());
             found.members.push(world.select(&selected(place, selectors, self.namespace)?));
         }
         Ok(found)
+    }
+
+    /// The Service that a group refers to.
+    fn service_of(self, spec: &Spec) -> Option<String> {
+        let reference = spec.service_reference.as_ref()?;
+        let namespace = reference.namespace.as_deref().or(self.namespace).unwrap_or("default");
+        Some(format!("{namespace}/{}", reference.name))
     }
 
     /// The Pods of a Service. One that is not there yet has none.

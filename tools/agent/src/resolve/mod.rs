@@ -4,7 +4,9 @@ pub mod antrea;
 pub mod antrea_context;
 mod antrea_parts;
 mod antrea_rule;
+pub mod claims;
 mod doubtful;
+mod families;
 pub mod groups;
 pub mod k8s;
 mod multicast;
@@ -14,6 +16,7 @@ mod pods;
 pub mod rule;
 pub mod selector;
 pub mod services;
+mod spaces;
 pub mod world;
 
 pub use world::World;

@@ -59,6 +59,14 @@ pub fn is_within(inner: &str, outer: &str) -> bool {
     len < inner_len && front(inner, len).is_some_and(|inner| front(outer, len) == Some(inner))
 }
 
+/// Whether an address is of a prefix.
+pub fn contains(cidr: &str, address: IpAddr) -> bool {
+    let parts = cidr.split_once('/').and_then(|(first, length)| Some((first.parse().ok()?, length.parse().ok()?)));
+    let Some((first, length)) = parts else { return false };
+    let in_front = front(address, length);
+    in_front.is_some() && in_front == front(first, length)
+}
+
 /// Addresses or prefixes, each once, in whatever form it is written.
 pub fn once(all: Vec<String>) -> Vec<String> {
     let mut seen = std::collections::BTreeSet::new();
@@ -136,6 +144,18 @@ mod tests {
             ("10.1.0.0/16", "::/0", false),
         ] {
             assert_eq!(is_within(inner, outer), expected, "{inner} in {outer}");
+        }
+        for (cidr, address, expected) in [
+            ("10.1.0.0/16", "10.1.2.3", true),
+            ("10.1.0.0/16", "10.2.2.3", false),
+            ("0.0.0.0/0", "10.2.2.3", true),
+            ("0.0.0.0/0", "fd00::1", false),
+            ("fd00::/64", "fd00::1", true),
+            ("fd00::/64", "fd00:0:0:1::1", false),
+            ("10.1.2.3", "10.1.2.3", false),
+            ("x/8", "10.1.2.3", false),
+        ] {
+            assert_eq!(contains(cidr, address.parse().expect("an address")), expected, "{address} in {cidr}");
         }
         let all = ["fd00::1", "fd00:0::1", "10.0.0.1", "10.0.0.1", "x", "x"].map(str::to_owned).to_vec();
         assert_eq!(once(all), ["fd00::1", "10.0.0.1", "x"]);

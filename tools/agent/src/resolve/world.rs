@@ -1,10 +1,13 @@
 //! Pods as policies, Services and Egresses see them, and sets of them.
 
+use super::claims::{self, Claim, Holders};
 use super::doubtful::Doubtful;
+use super::families::families;
 use super::net::{is_six, once};
 use super::pods::{addresses, lacks};
 use super::selector::{matches, text, word};
-
+pub use super::spaces::Spaces;
+use super::spaces::{Meant, Space};
 use crate::kinds::pod::Port;
 use crate::kinds::selector::Selector;
 use crate::kinds::{Labels, endpoint_slice, pod};
@@ -60,29 +63,16 @@ pub struct World<'a> {
     pub pods: Vec<Pod<'a>>,
     /// The Node has IPv4, IPv6.
     families: [bool; 2],
-    namespaces: BTreeMap<&'a str, Labels>,
-    by_namespace: BTreeMap<&'a str, Vec<usize>>,
+    pub(super) namespaces: BTreeMap<&'a str, Space>,
+    pub(super) by_namespace: BTreeMap<&'a str, Vec<usize>>,
     by_label: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
     slices: BTreeMap<&'a str, BTreeMap<&'a str, Slices<'a>>>,
     /// Pods that may be more than they are known to be.
-    doubtful: Doubtful<'a>,
+    pub(super) doubtful: Doubtful,
     /// Tiers that have a document or had one, and their priorities.
     pub tiers: BTreeMap<String, u32>,
     /// What has been selected before, by the selection's text: many policies say the same.
     selected: RefCell<HashMap<String, Selected>>,
-}
-
-/// Which namespaces.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Spaces {
-    /// One.
-    One(String),
-    /// Those with these labels.
-    Matching(Selector),
-    /// Those whose labels have these values; empty: there is none.
-    Same(BTreeMap<String, String>),
-    /// All.
-    All,
 }
 
 /// Pods, as somebody selects them.
@@ -110,8 +100,9 @@ pub struct Members {
 }
 
 impl<'a> World<'a> {
-    /// The cluster of `model`, seen from `node`; and what is odd about its Pods.
-    pub fn new(model: &'a Model, node: &'a str) -> (Self, Vec<Problem>) {
+    /// The cluster of `model`, seen from `node`; and what is odd about its Pods. Addresses of Pods of other Nodes are those that they had before (`holders`) if several
+    /// say to have them.
+    pub fn new(model: &'a Model, node: &'a str, holders: &mut Holders) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut world = Self {
             model,
@@ -122,7 +113,7 @@ impl<'a> World<'a> {
             by_namespace: BTreeMap::new(),
             by_label: BTreeMap::new(),
             slices: BTreeMap::new(),
-            doubtful: Doubtful::new(model),
+            doubtful: Doubtful::default(),
             tiers: BTreeMap::new(),
             selected: RefCell::default(),
         };
@@ -134,33 +125,26 @@ impl<'a> World<'a> {
             }
             problems.extend(of_nobody(model, slice, service));
         }
-        for (name, item) in &model.pods {
-            let has_ended = ["Succeeded", "Failed"].contains(&item.body.status.phase.as_str());
-            if has_ended {
-                continue;
+        let mut claims = world.claims(&mut problems);
+        let (held, more) = claims::settle(model, node, &mut claims, holders);
+        (*holders, problems) = (held, [problems, more].concat());
+        for Claim { name, item, addresses, is_local, in_doubt } in claims {
+            if !in_doubt.is_empty() {
+                world.doubtful.add(world.pods.len(), true);
+                world.add(Pod { name, item, addresses: in_doubt, is_local: false, is_wrong: true });
             }
-            let addresses: Vec<String> = addresses(item).into_iter().filter(|address| world.has(address)).collect();
-            if addresses.is_empty() {
-                problems.push(item.origin.warning("status.podIPs", "no address of the Node's families yet: left out"));
-                continue;
-            }
-            let is_local = item.body.spec.node_name == node;
-            let has_port = is_local && !item.body.spec.host_network;
-            let mut missing = if has_port { lacks(item) } else { Vec::new() };
-            let namespace = &item.meta.namespace;
-            if has_port && world.doubtful.has_space(namespace) && !model.namespaces.contains_key(namespace) {
-                let reason = "is held back until the document of its Namespace is right: policies may bind it by that";
-                missing.push(item.origin.warning("metadata.namespace", reason));
-            }
-            if missing.is_empty() {
-                let addresses = once(addresses);
+            if !addresses.is_empty() {
                 world.add(Pod { name, item, addresses, is_local, is_wrong: false });
             }
-            problems.extend(missing);
         }
         for (name, (item, has_labels)) in &model.doubtful {
             let addresses: Vec<String> = once(addresses(item)).into_iter().filter(|a| world.has(a)).collect();
             if !addresses.is_empty() {
+                let is_unsettled = model.unsettled.contains(&("Pod.".to_owned(), name.clone()));
+                let is_twin = |pod: &Pod<'_>| pod.name == name && !pod.is_wrong;
+                if let Some(twin) = world.pods.iter().position(is_twin).filter(|_| is_unsettled) {
+                    world.doubtful.add_twin(twin, has_labels.then_some(world.pods.len()));
+                }
                 world.doubtful.add(world.pods.len(), *has_labels);
                 world.add(Pod { name, item, addresses, is_local: false, is_wrong: true });
             }
@@ -168,10 +152,40 @@ impl<'a> World<'a> {
         (world, problems)
     }
 
+    /// Pods that there are, with the addresses that they say to have.
+    fn claims(&self, problems: &mut Vec<Problem>) -> Vec<Claim<'a>> {
+        let mut claims = Vec::new();
+        for (name, item) in &self.model.pods {
+            let has_ended = ["Succeeded", "Failed"].contains(&item.body.status.phase.as_str());
+            if has_ended {
+                continue;
+            }
+            let addresses: Vec<String> = addresses(item).into_iter().filter(|address| self.has(address)).collect();
+            if addresses.is_empty() {
+                problems.push(item.origin.warning("status.podIPs", "no address of the Node's families yet: left out"));
+                continue;
+            }
+            let is_local = item.body.spec.node_name == self.node;
+            let has_port = is_local && !item.body.spec.host_network;
+            let mut missing = if has_port { lacks(item) } else { Vec::new() };
+            let namespace = &item.meta.namespace;
+            let is_wrong = self.model.is_wrong("Namespace.", namespace);
+            if has_port && is_wrong && !self.model.namespaces.contains_key(namespace) {
+                let reason = "is held back until the document of its Namespace is right: policies may bind it by that";
+                missing.push(item.origin.warning("metadata.namespace", reason));
+            }
+            if missing.is_empty() {
+                claims.push(Claim { name, item, addresses: once(addresses), is_local, in_doubt: Vec::new() });
+            }
+            problems.extend(missing);
+        }
+        claims
+    }
+
     fn add(&mut self, pod: Pod<'a>) {
         let (index, meta) = (self.pods.len(), &pod.item.meta);
         let namespace = meta.namespace.as_str();
-        self.namespaces.entry(namespace).or_insert_with(|| self.model.namespace_labels(namespace));
+        self.namespaces.entry(namespace).or_insert_with(|| Space::new(self.model, namespace));
         self.by_namespace.entry(namespace).or_default().push(index);
         for (key, value) in &meta.labels {
             self.by_label.entry(key).or_default().entry(value).or_default().push(index);
@@ -222,18 +236,16 @@ impl<'a> World<'a> {
             let (pods, doubtful) = (Rc::clone(pods), Rc::clone(doubtful));
             return Members { name, pods, addresses: Vec::new(), doubtful };
         }
-        let chosen = |pod: &Pod<'_>| {
-            let (meta, spec) = (&pod.item.meta, &pod.item.body.spec);
-            let account = spec.service_account_name.as_deref().unwrap_or("default");
-            !spec.host_network
-                && !pod.is_wrong
+        let chosen = |index: &usize| {
+            let pod = &self.pods[*index];
+            !pod.is_wrong
+                && self.is_among(&select.spaces, &pod.item.meta.namespace) == Meant::Yes
                 && self.knows_labels(select, pod)
-                && self.holds(&select.spaces, &meta.namespace)
-                && matches(&select.pods, &meta.labels)
-                && select.account.as_ref().is_none_or(|wanted| wanted == account)
+                && select.selects(pod.item)
+                && self.doubtful.agrees(self, *index, select)
         };
         let candidates = self.candidates(&select.spaces, &select.pods);
-        let pods: Rc<[usize]> = candidates.filter(|index| chosen(&self.pods[*index])).collect();
+        let pods: Rc<[usize]> = candidates.filter(chosen).collect();
         let doubtful: Rc<[usize]> = self.doubtful.of(self, select, &pods).into();
         self.selected.borrow_mut().insert(name.clone(), (Rc::clone(&pods), Rc::clone(&doubtful)));
         Members { name, pods, addresses: Vec::new(), doubtful }
@@ -241,10 +253,7 @@ impl<'a> World<'a> {
 
     /// Whether the labels are known by which a Pod is selected. If not, it may be selected.
     fn knows_labels(&self, select: &Select, pod: &Pod<'_>) -> bool {
-        let by_space = matches!(select.spaces, Spaces::Matching(_) | Spaces::Same(_));
-        let (is_all, meta) = (select.pods == Selector::default(), &pod.item.meta);
-        (is_all || !self.model.has_unknown_labels("Pod.", pod.name))
-            && !(by_space && self.model.has_unknown_labels("Namespace.", &meta.namespace))
+        select.pods == Selector::default() || !self.model.has_unknown_labels("Pod.", pod.name)
     }
 
     /// All Pods but those in a Node's own network.
@@ -253,21 +262,13 @@ impl<'a> World<'a> {
     }
 
     /// Whether a namespace that has Pods is meant.
-    pub(super) fn holds(&self, spaces: &Spaces, namespace: &str) -> bool {
-        let labels = || self.namespaces.get(namespace);
-        match spaces {
-            Spaces::One(name) => name == namespace,
-            Spaces::Matching(selector) => labels().is_some_and(|labels| matches(selector, labels)),
-            Spaces::Same(wanted) => labels().is_some_and(|labels| {
-                !wanted.is_empty() && wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
-            }),
-            Spaces::All => true,
-        }
+    pub(super) fn is_among(&self, spaces: &Spaces, namespace: &str) -> Meant {
+        self.namespaces.get(namespace).map_or(Meant::No, |space| space.is_among(spaces, namespace))
     }
 
-    /// Labels of a namespace that has Pods.
+    /// Labels of a namespace that has Pods; None: it has no document.
     pub fn namespace_labels(&self, namespace: &str) -> Option<&Labels> {
-        self.namespaces.get(namespace)
+        self.namespaces.get(namespace).filter(|space| space.is_there).map(|space| &space.labels)
     }
 
     /// Names of those of this Node, in order.
@@ -278,14 +279,6 @@ impl<'a> World<'a> {
         names.dedup();
         names
     }
-}
-
-/// Families of a Node. Both, if nobody says.
-fn families(model: &Model, node: &str) -> [bool; 2] {
-    let Some(config) = model.node_configs.get(node) else { return [true, true] };
-    let own = &config.body.spec.pod_cidrs;
-    let of_node = model.nodes.get(node).map(|node| node.body.pod_cidrs()).unwrap_or_default();
-    config.body.spec.families(if own.is_empty() { &of_node } else { own })
 }
 
 /// A slice whose Service is not there.
@@ -314,6 +307,15 @@ impl Select {
         Self { spaces: Spaces::One(namespace.to_owned()), pods: pods.clone(), account: None }
     }
 
+    /// Whether a Pod is meant, if its namespace is.
+    pub(super) fn selects(&self, item: &Item<pod::PodBody>) -> bool {
+        let spec = &item.body.spec;
+        let account = spec.service_account_name.as_deref().unwrap_or("default");
+        !spec.host_network
+            && matches(&self.pods, &item.meta.labels)
+            && self.account.as_ref().is_none_or(|wanted| wanted == account)
+    }
+
     fn text(&self) -> String {
         let spaces = match &self.spaces {
             Spaces::One(name) => format!("namespace {}", word(name)),
@@ -322,6 +324,7 @@ impl Select {
                 let selector = Selector { match_labels: labels.clone(), ..Selector::default() };
                 format!("namespaces {}", if labels.is_empty() { "-".to_owned() } else { text(&selector) })
             }
+            Spaces::Unknown => "namespaces with labels that are not known".to_owned(),
             Spaces::All => "namespaces *".to_owned(),
         };
         let account = self.account.as_ref().map_or(String::new(), |account| format!(" account {}", word(account)));
@@ -364,7 +367,7 @@ pub(crate) mod tests {
             "---\napiVersion: v1\nkind: Pod\nmetadata: {name: new}\nspec: {nodeName: n1}\n".to_owned(),
         ];
         let model = model(&text.concat());
-        let (world, problems) = World::new(&model, "n1");
+        let (world, problems) = World::new(&model, "n1", &mut Holders::new());
         assert_eq!(problems.len(), 1, "one Pod has no address: {problems:?}");
         let web = Selector { match_labels: [("app".to_owned(), "web".to_owned())].into(), ..Selector::default() };
         let names = |spaces: Spaces, pods: &Selector| {

@@ -2,7 +2,7 @@
 
 use super::file::{ByKey, File, shown};
 use super::walk::{Found, Stamp, walk};
-use crate::kinds::Document;
+use crate::kinds::{Document, DocumentKey};
 use crate::problem::{Origin, Problem};
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -100,10 +100,15 @@ impl Directory {
 
     /// Documents in force. What a file that is not there any more said, one that is there may say by now.
     pub fn documents(&self) -> Vec<Document> {
+        self.documents_after(&|_| false)
+    }
+
+    /// The same, if of some objects another file said something else before: one that says it is not what has become of the file that is not there any more.
+    pub fn documents_after(&self, is_disputed: &dyn Fn(&DocumentKey) -> bool) -> Vec<Document> {
         let files = || self.files.values().filter(|file| file.missing == 0);
         let there: HashSet<_> = files().flat_map(|file| &file.documents).map(|document| &document.key).collect();
         let gone = self.files.values().filter(|file| file.missing > 0).flat_map(|file| &file.documents);
-        let gone = gone.filter(|document| !there.contains(&document.key));
+        let gone = gone.filter(|document| !there.contains(&document.key) || is_disputed(&document.key));
         files().flat_map(|file| &file.documents).chain(gone).cloned().collect()
     }
 

@@ -108,12 +108,17 @@ impl File {
             }
         }
         documents.extend(beside);
-        if !is_complete {
+        if is_complete {
+            let (stay, told) = renamed(&documents, &old);
+            documents.extend(stay);
+            problems.extend(told);
+        } else {
             documents.extend(old.into_values().filter(|old| !keys.contains(&old.key)));
         }
         if !knows_all {
             documents.extend(wrong.into_iter().filter(|old| !old.may_be_any() && !keys.contains(&old.key)));
         }
+        documents.retain(|document| !matches!(document.body, DocumentBody::LeftOut));
         (self.documents, self.problems) = (documents, problems);
     }
 
@@ -121,6 +126,24 @@ impl File {
     pub(super) fn may_hold_more(&self) -> bool {
         self.missing == 0 && (self.is_unsure || (!self.was_right && !self.problems.is_empty()))
     }
+}
+
+/// What a file said that may be there under another kind or namespace, which is not what anybody meant: it stays, and policies
+/// select it in doubt.
+fn renamed(documents: &[Document], old: &ByKey) -> (Vec<Document>, Vec<Problem>) {
+    let (mut stay, mut told) = (Vec::new(), Vec::new());
+    let keys: HashSet<&DocumentKey> = documents.iter().map(|document| &document.key).collect();
+    let news: Vec<&Document> = documents.iter().filter(|document| !old.contains_key(&document.key)).collect();
+    for old in old.values().filter(|old| !keys.contains(&old.key)) {
+        let Some(new) = news.iter().find(|new| new.may_be(old)) else { continue };
+        let reason = format!("may be {} of before, which stays as it was", old.origin.what);
+        told.push(
+            new.origin.error("", reason).hint("write its kind and namespace as before, or move it to another file"),
+        );
+        stay.extend(old.in_doubt(&new.origin));
+        stay.push(old.clone());
+    }
+    (stay, told)
 }
 
 pub(super) fn shown(path: &Path) -> String {

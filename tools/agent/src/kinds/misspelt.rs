@@ -1,0 +1,153 @@
+//! Kinds and fields that are misspelt: which ones are meant.
+
+use super::unserved;
+use crate::source::FieldError;
+
+/// A kind of a group that is read, but for policies.
+pub(super) type Meant = (&'static str, &'static str);
+
+/// Kinds that are read, but for policies, with their groups.
+const KINDS: [Meant; 11] = [
+    ("", "Namespace"),
+    ("", "Node"),
+    ("", "Pod"),
+    ("", "Service"),
+    ("discovery.k8s.io", "EndpointSlice"),
+    ("vswitch", "NodeConfig"),
+    ("crd.antrea.io", "Tier"),
+    ("crd.antrea.io", "ClusterGroup"),
+    ("crd.antrea.io", "Group"),
+    ("crd.antrea.io", "Egress"),
+    ("crd.antrea.io", "TrafficControl"),
+];
+
+/// Kinds whose objects are selected by their labels.
+const LABELLED: [&str; 3] = ["EndpointSlice", "Namespace", "Pod"];
+
+/// The kind that is meant by one that is not read; None: none is. Kinds of other people have the names of ours, so the group
+/// has to be near, or one of Kubernetes' own.
+pub(super) fn meant(group: &str, kind: &str) -> Option<Meant> {
+    if KINDS.contains(&(group, kind)) || unserved::is_known(group, kind) {
+        return None;
+    }
+    let is_group = |of: &str| group == of || unserved::is_kubernetes(group) || is_group_near(group, of);
+    let near = KINDS.into_iter().filter(|(of, known)| is_near(kind, known) && is_group(of));
+    near.min_by_key(|(of, known)| (distance(kind, known), *of != group))
+}
+
+/// `crd.antrea`, `antrea.io`, `crd.antrea.oi`.
+fn is_group_near(group: &str, of: &str) -> bool {
+    !group.is_empty() && !of.is_empty() && (distance(group, of) <= 4 || of.starts_with(group) || of.ends_with(group))
+}
+
+/// Whether a kind, of whatever group, may be written for one that is read.
+pub(super) fn is_like_ours(kind: &str) -> bool {
+    KINDS.into_iter().any(|(_, known)| is_akin(kind, known))
+}
+
+/// Whether a kind may be written for another one: misspelt, or that of the cluster for that of a namespace.
+pub(super) fn is_akin(kind: &str, other: &str) -> bool {
+    let plain = |kind: &str| {
+        let kind = kind.to_ascii_lowercase();
+        kind.strip_prefix("cluster").unwrap_or(&kind).to_owned()
+    };
+    is_near(&plain(kind), &plain(other))
+}
+
+/// Whether a field that nobody knows may be the labels of an object of this kind.
+fn is_labels(kind: &str, path: &str) -> bool {
+    let (above, field) = path.rsplit_once('.').unwrap_or(("", path));
+    LABELLED.contains(&kind) && ["", "metadata", "spec"].contains(&above) && is_near(field, "labels")
+}
+
+/// Takes out of the fields that nobody knows what may be the labels of an object of this kind; the error of the first one.
+pub(super) fn labels_of(kind: &str, unknown: &mut Vec<FieldError>) -> Option<FieldError> {
+    let (labels, rest): (Vec<_>, Vec<_>) = unknown.drain(..).partition(|error| is_labels(kind, &error.path));
+    *unknown = rest;
+    let error = labels.into_iter().next()?;
+    Some(FieldError { hint: "is it labels? Write metadata.labels".to_owned(), ..error })
+}
+
+/// Whether a word is another one but for the case of letters and one or two of them, as it is long.
+fn is_near(word: &str, known: &str) -> bool {
+    let most = (known.len() / 3).min(2);
+    word.len().abs_diff(known.len()) <= most && distance(word, known) <= most
+}
+
+/// Letters that are more, less, others or swapped with the next one; their case does not matter.
+fn distance(one: &str, other: &str) -> usize {
+    let letters = |word: &str| word.chars().map(|c| c.to_ascii_lowercase()).collect::<Vec<char>>();
+    let (one, other) = (letters(one), letters(other));
+    let mut rows: Vec<Vec<usize>> = vec![(0..=other.len()).collect()];
+    for i in 1..=one.len() {
+        let mut row = vec![i];
+        for j in 1..=other.len() {
+            let mut least = rows[i - 1][j - 1] + usize::from(one[i - 1] != other[j - 1]);
+            least = least.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[one.len()][other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_that_are_meant() {
+        for (group, kind, expected) in [
+            ("", "Namespaces", Some("Namespace")),
+            ("", "namespace", Some("Namespace")),
+            ("", "Namepsace", Some("Namespace")),
+            ("apps", "Namespace", Some("Namespace")),
+            ("", "Pods", Some("Pod")),
+            ("", "Sevrice", Some("Service")),
+            ("", "ClusterGroup", Some("ClusterGroup")),
+            ("crd.antrea.io", "ClusterGroups", Some("ClusterGroup")),
+            ("crd.antrea", "ClusterGroup", Some("ClusterGroup")),
+            ("antrea.io", "clustergroup", Some("ClusterGroup")),
+            ("crd.antrea.io", "group", Some("Group")),
+            ("crd.antrea.io", "Namespace", None),
+            ("", "Endpoints", None),
+            ("", "ConfigMap", None),
+            ("", "Secret", None),
+            ("", "PodTemplate", None),
+            ("", "", None),
+            ("", "Namespace", None),
+            ("serving.knative.dev", "Service", None),
+            ("longhorn.io", "Node", None),
+            ("user.openshift.io", "Group", None),
+            ("crd.antrea.io", "IPPool", None),
+            ("crd.antrea.io", "Traceflow", None),
+            ("metrics.k8s.io", "PodMetrics", None),
+        ] {
+            assert_eq!(meant(group, kind).map(|(_, kind)| kind), expected, "{group} {kind}");
+        }
+    }
+
+    #[test]
+    fn fields_that_may_be_labels() {
+        for (path, expected) in [
+            ("metadata.Labels", true),
+            ("metadata.label", true),
+            ("metadata.lables", true),
+            ("metadata.LABELS", true),
+            ("labels", true),
+            ("spec.labels", true),
+            ("metadata.level", false),
+            ("metadata.newField", false),
+            ("spec.containers[0].labels", false),
+            ("status.labels", false),
+        ] {
+            assert_eq!(is_labels("Pod", path), expected, "{path}");
+            assert!(!is_labels("Service", path), "{path}");
+        }
+        assert!(is_akin("Group", "ClusterGroup") && is_akin("ClusterNetworkPolicy", "NetworkPolicy"));
+        assert!(!is_akin("Node", "Pod") && !is_akin("Node", "NodeConfig") && !is_akin("Service", "Namespace"));
+    }
+}
