@@ -13,6 +13,7 @@ mod read;
 pub mod ruled;
 pub mod selector;
 pub mod service;
+mod suspect;
 pub mod tier;
 pub mod traffic_control;
 mod unserved;
@@ -129,6 +130,17 @@ impl Document {
     /// Whether nobody knows what it is: it may hold any document.
     pub fn may_be_any(&self) -> bool {
         self.key.0.is_empty()
+    }
+
+    /// Whether it may be a policy, of which nobody knows which one.
+    pub fn is_suspect(&self) -> bool {
+        self.may_be_any() && matches!(self.body, DocumentBody::WrongPolicy(_))
+    }
+
+    /// Whether it is a policy that is understood, but for its rules perhaps.
+    pub fn is_right_policy(&self) -> bool {
+        use DocumentBody::{AntreaPolicy, ClusterPolicy, K8sPolicy};
+        matches!(self.body, K8sPolicy(_) | AntreaPolicy(_) | ClusterPolicy(_))
     }
 
     /// Whether it says which object it is about.

@@ -1,6 +1,7 @@
 //! From trees to documents.
 
 use super::ruled::{self, Class, WrongPolicy};
+use super::suspect::{Said, cut, suspect, unnamed};
 use super::{Document, DocumentBody, DocumentKey, Meta, egress, endpoint_slice, node, pod, service, unserved};
 use crate::problem::{Fields, Origin, Problem};
 use crate::source::{Entry, FieldError, Tree, Unread, Value, Words, typed, typed_without_unknown};
@@ -22,7 +23,7 @@ const META_IGNORED: [&str; 11] = [
     "selfLink",
 ];
 
-const KINDS: &str = "Namespace, Node, NodeConfig, Pod, Service, EndpointSlice, NetworkPolicy, ClusterNetworkPolicy, \
+pub(super) const KINDS: &str = "Namespace, Node, NodeConfig, Pod, Service, EndpointSlice, NetworkPolicy, ClusterNetworkPolicy, \
                      Tier, ClusterGroup, Group, Egress, TrafficControl";
 
 /// Kinds of which there are too many, and which say too little, to keep the line of each field.
@@ -33,20 +34,26 @@ const MANY: [&str; 2] = ["EndpointSlice", "Pod"];
 pub fn understand(file: &str, trees: Vec<Tree>) -> (Vec<Document>, Vec<Problem>) {
     let mut read = Read { file, documents: Vec::new(), problems: Vec::new() };
     for tree in trees.into_iter().flat_map(unrolled) {
-        read.shapeless(&tree);
-        read.document(tree);
+        if !read.list(&tree) {
+            read.shapeless(&tree);
+            read.document(tree);
+        }
     }
     (read.documents, read.problems)
 }
 
-/// A document that is no YAML, as far as its text says what it is; None: nobody knows.
-pub fn understand_unread(file: &str, unread: &Unread) -> Option<Document> {
-    let words = &unread.words;
-    if words.kind.is_empty() || words.kind.ends_with("List") {
-        return None;
+/// A document that is no YAML, as far as its text says what it is, and a policy that it may be; none: nobody knows.
+pub fn understand_unread(file: &str, unread: &Unread) -> Vec<Document> {
+    let (named, line) = (Named::of(&unread.words), unread.error.line);
+    let origin = Origin::new(file, line, &named.what());
+    let mut documents = Vec::new();
+    if !unread.words.kind.is_empty() && !unread.words.kind.ends_with("List") {
+        documents.push(named.wrong(origin.clone(), None));
     }
-    let origin = Origin::new(file, unread.error.line, &Named::of(words).what());
-    Some(Named::of(words).wrong(origin, None))
+    if named.class.is_none() {
+        documents.extend(suspect(&origin, Said::of(&unread.text), &unread.words.kind));
+    }
+    documents
 }
 
 fn unrolled(mut tree: Tree) -> Vec<Tree> {
@@ -55,13 +62,12 @@ fn unrolled(mut tree: Tree) -> Vec<Tree> {
     let Some(kind) = kind.strip_suffix("List") else { return vec![tree] };
     match tree.get("items").map(|items| &items.value) {
         Some(Value::List(_)) => {}
-        Some(Value::Null) => return Vec::new(),
         // What is no list stays for whoever tells of it.
         _ => return vec![tree],
     }
     let Some(Value::List(mut items)) = tree.take("items").map(|items| items.value) else { return Vec::new() };
     items.iter_mut().for_each(|item| inherit(item, &api, kind));
-    items
+    items.into_iter().flat_map(unrolled).collect()
 }
 
 /// An item that says neither version nor kind has those of its list, as `kubectl` reads it: API servers print a
@@ -82,16 +88,16 @@ fn inherit(item: &mut Tree, api: &str, kind: &str) {
 }
 
 /// What a document calls itself.
-struct Named {
-    words: Words,
-    group: String,
+pub(super) struct Named {
+    pub(super) words: Words,
+    pub(super) group: String,
     /// Of the kinds that are read.
-    kind: Option<KnownKind>,
-    class: Option<Class>,
+    pub(super) kind: Option<KnownKind>,
+    pub(super) class: Option<Class>,
     /// It has metadata that do not say a namespace.
     has_no_namespace: bool,
     /// The kind is a guess: it, or its group, is not said or misspelt.
-    is_guessed: bool,
+    pub(super) is_guessed: bool,
 }
 
 /// The kind of a policy that does not say it, or misspells it or its group; from what it says beside. None: it is
@@ -102,7 +108,7 @@ fn guessed(tree: &Tree, words: &Words) -> Option<&'static str> {
     if kind(group, &words.kind).is_some() {
         return None;
     }
-    let says = |field: &&str| tree.at(&["spec", *field]).is_some();
+    let says = |field: &&str| !tree.all(&["spec", *field]).is_empty();
     let has_rules = ["ingress", "egress", "policyTypes"].iter().any(says);
     let is_about_pods = ["podSelector", "appliedTo"].iter().any(says);
     if !words.kind.is_empty() {
@@ -133,15 +139,16 @@ impl Named {
         Self { words: words.clone(), group, kind, class, has_no_namespace: false, is_guessed: false }
     }
 
-    fn of_tree(tree: &Tree) -> Self {
-        let word = |path: &[&str]| tree.at(path).and_then(Tree::text).unwrap_or_default().to_owned();
-        let mut words = Words {
-            api: word(&["apiVersion"]),
-            kind: word(&["kind"]),
-            namespace: word(&["metadata", "namespace"]),
-            name: word(&["metadata", "name"]),
-            has_other_namespace: false,
-        };
+    pub(super) fn of_tree(tree: &Tree) -> Self {
+        let mut words = Words::of_tree(tree);
+        let texts = |field: &str| tree.all(&[field]).into_iter().filter_map(Tree::text).collect::<Vec<_>>();
+        // One of two kinds may be a policy's; of two policies the one that goes before the other.
+        let pairs =
+            texts("apiVersion").into_iter().flat_map(|api| texts("kind").into_iter().map(move |kind| (api, kind)));
+        let class = |(api, kind): &(&str, &str)| Class::of(api.split_once('/').map_or("", |(group, _)| group), kind);
+        if let Some((api, kind)) = pairs.filter(|pair| class(pair).is_some()).max_by_key(class) {
+            (words.api, words.kind) = (api.to_owned(), kind.to_owned());
+        }
         let metadata = tree.get("metadata").filter(|metadata| matches!(metadata.value, Value::Map(_)));
         let is_given = |metadata: &Tree| metadata.get("namespace").is_some_and(|given| given.value != Value::Null);
         let guess = guessed(tree, &words);
@@ -156,7 +163,7 @@ impl Named {
     }
 
     /// `Kind namespace/name`, as far as it is known.
-    fn what(&self) -> String {
+    pub(super) fn what(&self) -> String {
         let Words { kind, namespace, name, .. } = &self.words;
         let what = match (namespace.is_empty(), kind.is_empty()) {
             (_, true) => String::new(),
@@ -172,7 +179,7 @@ impl Named {
     }
 
     /// The document as one that is not understood. Of the metadata so much that has been understood.
-    fn wrong(&self, origin: Origin, meta: Option<Meta>) -> Document {
+    pub(super) fn wrong(&self, origin: Origin, meta: Option<Meta>) -> Document {
         let has_meta = meta.is_some();
         let is_name = |name: &str| !name.is_empty() && is_name(name);
         let meta = meta.unwrap_or_else(|| {
@@ -199,34 +206,25 @@ impl Named {
     }
 }
 
-struct Read<'a> {
-    file: &'a str,
-    documents: Vec<Document>,
-    problems: Vec<Problem>,
+pub(super) struct Read<'a> {
+    pub(super) file: &'a str,
+    pub(super) documents: Vec<Document>,
+    pub(super) problems: Vec<Problem>,
 }
 
 impl Read<'_> {
     /// What is no document is kept as something: nobody knows that what its file said before is gone. A page of a
-    /// server in place of a file, a list of documents, a `List` without a list of items may hold a policy.
+    /// server in place of a file, or a list of documents, may hold a policy.
     fn shapeless(&mut self, tree: &Tree) {
         let origin = Origin::new(self.file, tree.line, "");
-        let kind = tree.get("kind").and_then(Tree::text);
         let may_be_any = match &tree.value {
-            Value::Map(_)
-                if kind.is_some_and(|kind| kind == "List" || kind.ends_with("PolicyList"))
-                    && tree.get("items").is_none_or(|items| items.value != Value::Null) =>
-            {
-                self.problems.push(origin.error("items", "expected a sequence"));
-                true
-            }
-            Value::Map(_) | Value::Null => return,
+            Value::Map(_) => return,
             Value::List(items) => items.iter().any(|item| item.get("kind").is_some()),
-            Value::Text(_) => true,
+            Value::Text(_) | Value::Wrong(_) => true,
             _ => false,
         };
-        let key = (if may_be_any { "" } else { "." }.to_owned(), String::new());
-        let body = DocumentBody::Wrong { has_meta: false, pod: None };
-        self.documents.push(Document { key, origin, meta: Meta::default(), body });
+        self.suspects(tree, &origin);
+        self.nameless(origin, may_be_any);
     }
 
     fn document(&mut self, mut tree: Tree) {
@@ -237,29 +235,22 @@ impl Read<'_> {
             self.problems.push(origin.error("", "not a mapping"));
             return;
         }
-        let said = tree.get("kind").and_then(Tree::text).unwrap_or_default();
-        if named.is_guessed && !said.is_empty() {
-            let (field, reason) = if said == kind {
-                let api = &named.words.api;
-                ("apiVersion", format!("{api:?} has no {kind}; write networking.k8s.io/v1 or crd.antrea.io/v1beta1"))
-            } else {
-                ("kind", format!("{said:?} is no kind; write {kind}"))
-            };
-            self.problems.push(origin.error(field, reason));
-            self.documents.push(named.wrong(origin, None));
-            return;
-        }
-        for (field, value) in [("apiVersion", named.words.api.as_str()), ("kind", said)] {
-            if value.is_empty() {
-                self.problems.push(origin.error(field, "is required, a string"));
-                self.documents.push(named.wrong(origin, None));
-                return;
+        if let Some(problem) = unnamed(&named, &origin, &tree) {
+            self.problems.push(problem);
+            if named.class.is_none() {
+                self.suspects(&tree, &origin);
             }
+            let is_double =
+                ["apiVersion", "kind"].iter().any(|field| tree.get(field).is_some_and(|it| it.wrong().is_some()));
+            let document = if is_double { without_meta(&named, origin, &mut tree) } else { named.wrong(origin, None) };
+            self.documents.push(document);
+            return;
         }
         let Some(of) = named.kind else {
             if !unserved::is_silent(group, kind) {
                 let reason = format!("{} {kind} is left out: {}", named.words.api, unserved::meaning(group, kind));
                 self.problems.push(origin.tolerated("kind", reason).hint(format!("known kinds: {KINDS}")));
+                self.documents.extend(cut(&named, origin, &tree));
             }
             return;
         };
@@ -306,7 +297,7 @@ impl Read<'_> {
 }
 
 /// A document whose metadata is wrong.
-fn without_meta(named: &Named, origin: Origin, tree: &mut Tree) -> Document {
+pub(super) fn without_meta(named: &Named, origin: Origin, tree: &mut Tree) -> Document {
     let mut document = named.wrong(origin, None);
     if let Some(class) = named.class {
         tree.strip(&[], &["apiVersion", "kind", "metadata"]);
@@ -337,8 +328,12 @@ fn meta(tree: &mut Tree, is_namespaced: bool, unknown: &mut Vec<FieldError>) -> 
     tree.strip(&["metadata"], &META_IGNORED);
     let line = tree.line;
     let metadata = tree.get_mut("metadata").ok_or_else(|| FieldError::new(line, "metadata", "is required"))?;
-    let below = |error: FieldError| FieldError { path: format!("metadata.{}", error.path), ..error };
+    let below = |error: FieldError| FieldError {
+        path: format!("metadata.{}", error.path).trim_end_matches('.').to_owned(),
+        ..error
+    };
     let mut of_meta = Vec::new();
+    foreign(metadata, &mut of_meta);
     let meta = typed_without_unknown(metadata, &mut of_meta).map_err(below);
     unknown.extend(of_meta.into_iter().map(below));
     let mut meta: Meta = meta?;
@@ -357,23 +352,38 @@ fn meta(tree: &mut Tree, is_namespaced: bool, unknown: &mut Vec<FieldError>) -> 
     Ok(meta)
 }
 
+/// Annotations that say something here begin so.
+const OWN: [&str; 3] = ["vswitch/", "service.antrea.io/", "networkpolicy.antrea.io/"];
+
+/// Takes annotations of no meaning here out of metadata that are no value.
+fn foreign(metadata: &mut Tree, wrong: &mut Vec<FieldError>) {
+    let Some(Value::Map(entries)) = metadata.get_mut("annotations").map(|annotations| &mut annotations.value) else {
+        return;
+    };
+    entries.retain(|entry| {
+        let reason = entry.value.wrong().filter(|_| !OWN.iter().any(|own| entry.key.starts_with(own)));
+        wrong.extend(reason.map(|reason| FieldError::new(entry.line, &format!("annotations[{}]", entry.key), reason)));
+        reason.is_none()
+    });
+}
+
 /// How a kind is read.
 #[derive(Clone, Copy)]
-enum Parse {
+pub(super) enum Parse {
     Policy,
     Other(fn(&mut Tree, &mut Vec<FieldError>) -> Result<DocumentBody, FieldError>),
 }
 
 /// A kind that is read.
 #[derive(Clone, Copy)]
-struct KnownKind {
+pub(super) struct KnownKind {
     api: &'static str,
     is_namespaced: bool,
     parse: Parse,
 }
 
 /// A kind of a group, whatever version of it.
-fn kind(group: &str, kind: &str) -> Option<KnownKind> {
+pub(super) fn kind(group: &str, kind: &str) -> Option<KnownKind> {
     use Parse::{Other, Policy};
     const ANTREA: &str = "crd.antrea.io/v1beta1";
     let (api, is_namespaced, parse) = match (group, kind) {

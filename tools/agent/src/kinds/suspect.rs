@@ -1,0 +1,182 @@
+//! What may be a policy, and cannot be read as one: by the words that each policy has some of.
+
+use super::read::{KINDS, Named, Read, kind, without_meta};
+use super::ruled::{Class, WrongPolicy};
+use super::{Document, DocumentBody, DocumentKey, Meta, unserved};
+use crate::problem::{Origin, Problem};
+use crate::source::{Tree, Value};
+
+/// What names of lists end with of which rules that deny may be, or go by.
+const DENYING: [&str; 3] = ["PolicyList", "GroupList", "NamespaceList"];
+
+/// Words that only policies have.
+const OF_POLICIES: [&str; 2] = ["NetworkPolicy", "policyTypes"];
+
+/// Words that say whom something applies to.
+const OF_SELECTORS: [&str; 2] = ["podSelector", "appliedTo"];
+
+/// Kinds that have the latter, too.
+const SELECTING: [&str; 4] = ["ClusterGroup", "Group", "Egress", "TrafficControl"];
+
+/// Words without one of which no policy is Antrea's.
+const OF_ANTREA: [&str; 3] = ["crd.antrea.io", "ClusterNetworkPolicy", "appliedTo"];
+
+/// Which of these words something has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Said {
+    is_policy: bool,
+    is_selector: bool,
+    is_antrea: bool,
+}
+
+impl Said {
+    /// Of a text.
+    pub(super) fn of(text: &str) -> Self {
+        let mut said = Self::default();
+        said.add(text);
+        said
+    }
+
+    /// Takes note of more text; of one that was read in the wrong encoding, too, which has zeros between its letters.
+    pub(super) fn add(&mut self, text: &str) {
+        let plain = text.contains('\0').then(|| text.replace('\0', ""));
+        let text = plain.as_deref().unwrap_or(text);
+        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        self.is_policy |= has(&OF_POLICIES);
+        self.is_selector |= has(&OF_SELECTORS);
+        self.is_antrea |= has(&OF_ANTREA);
+    }
+
+    /// The kind of policy that something of a kind, as far as it is known, may be. Antrea's, which goes before that of
+    /// Kubernetes, if it may be either.
+    pub(super) fn class(self, kind: &str) -> Option<Class> {
+        let kind = kind.strip_suffix("List").unwrap_or(kind);
+        let is_one = self.is_policy || (self.is_selector && !SELECTING.contains(&kind));
+        let class = if self.is_antrea { Class::Cluster } else { Class::K8s };
+        is_one.then_some(class)
+    }
+}
+
+/// A policy of which nobody knows more than that it may be one.
+pub(super) fn suspect(origin: &Origin, said: Said, kind: &str) -> Option<Document> {
+    let body = DocumentBody::WrongPolicy(Box::new(WrongPolicy::unknown(said.class(kind)?)));
+    Some(Document { key: DocumentKey::default(), origin: origin.clone(), meta: Meta::default(), body })
+}
+
+impl Read<'_> {
+    pub(super) fn nameless(&mut self, origin: Origin, may_be_any: bool) {
+        let key = (if may_be_any { "" } else { "." }.to_owned(), String::new());
+        let body = DocumentBody::Wrong { has_meta: false, pod: None };
+        self.documents.push(Document { key, origin, meta: Meta::default(), body });
+    }
+
+    /// A `List` without a list of items; whether it is one. Without items it is a file that is not filled yet.
+    pub(super) fn list(&mut self, tree: &Tree) -> bool {
+        let origin = Origin::new(self.file, tree.line, "");
+        let kind = tree.get("kind").and_then(Tree::text).unwrap_or_default();
+        let is_empty = tree.get("items").is_some_and(|items| items.value == Value::Null);
+        let is_list = kind == "List" || DENYING.iter().any(|end| kind.ends_with(end));
+        if kind.ends_with("List") && is_empty {
+            if is_list {
+                let reason = "is not filled: what the file said before stays";
+                self.problems.push(origin.warning("items", reason).hint("write [] for none"));
+                self.nameless(origin, false);
+            }
+            return true;
+        }
+        if is_list {
+            self.problems.push(origin.error("items", "expected a sequence"));
+            self.suspects(tree, &origin);
+            self.nameless(origin, true);
+        }
+        is_list
+    }
+
+    /// Policies in what is no document, each by itself. What only speaks of one may be any.
+    pub(super) fn suspects(&mut self, tree: &Tree, origin: &Origin) {
+        let mut said = Said::default();
+        self.look(tree, &mut said);
+        self.documents.extend(suspect(origin, said, ""));
+    }
+
+    fn look(&mut self, tree: &Tree, said: &mut Said) {
+        match &tree.value {
+            Value::Map(entries) => {
+                let named = Named::of_tree(tree);
+                if named.class.is_some() {
+                    let origin = Origin::new(self.file, tree.line, &named.what());
+                    self.documents.push(without_meta(&named, origin, &mut tree.clone()));
+                    return;
+                }
+                // Another document, which says what it is, is no policy.
+                let is_other = named.kind.is_some() || unserved::is_silent(&named.group, &named.words.kind);
+                for entry in entries.iter().filter(|_| !is_other) {
+                    said.add(&entry.key);
+                    self.look(&entry.value, said);
+                }
+            }
+            Value::List(list) => list.iter().for_each(|item| self.look(item, said)),
+            Value::Wrong(wrong) => {
+                said.add(&wrong.text);
+                wrong.values.iter().for_each(|value| self.look(value, said));
+            }
+            Value::Text(text) => said.add(text),
+            _ => {}
+        }
+    }
+}
+
+/// What is wrong with what a document says of what it is.
+pub(super) fn unnamed(named: &Named, origin: &Origin, tree: &Tree) -> Option<Problem> {
+    let kind = named.words.kind.as_str();
+    let said = tree.get("kind").and_then(Tree::text).unwrap_or_default();
+    if named.is_guessed && !said.is_empty() {
+        let (field, reason) = if said == kind {
+            let api = &named.words.api;
+            ("apiVersion", format!("{api:?} has no {kind}; write networking.k8s.io/v1 or crd.antrea.io/v1beta1"))
+        } else {
+            ("kind", format!("{said:?} is no kind; write {kind}"))
+        };
+        return Some(origin.error(field, reason));
+    }
+    let mut fields = [("apiVersion", named.words.api.as_str()), ("kind", said)].into_iter();
+    fields.find_map(|(field, value)| {
+        let wrong = tree.get(field).and_then(Tree::wrong);
+        let reason = wrong.or_else(|| value.is_empty().then_some("is required, a string"));
+        reason.map(|reason| origin.error(field, reason))
+    })
+}
+
+/// What seems to be the begin of a document of a kind that is not known: it takes nothing away. With the begin of the name
+/// of a kind it may be any.
+pub(super) fn cut(named: &Named, origin: Origin, tree: &Tree) -> Option<Document> {
+    let (group, word) = (named.group.as_str(), named.words.kind.as_str());
+    let is_begin = |known: &str| known.starts_with(word) && (known == "List" || kind(group, known).is_some());
+    let may_be_any = KINDS.split(", ").chain(["List"]).any(is_begin);
+    let is_cut = tree.get("spec").is_none() && (named.words.name.is_empty() || may_be_any);
+    let key = (if may_be_any { "" } else { "." }.to_owned(), String::new());
+    is_cut.then(|| Document { key, ..named.wrong(origin, None) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_policies_are_found_in_each_encoding_and_those_of_others_are_none() {
+        for (text, kind, class) in [
+            ("kind: NetworkPolicy", "", Some(Class::K8s)),
+            ("podSelector", "List", Some(Class::K8s)),
+            ("policyTypes", "ConfigMap", Some(Class::K8s)),
+            ("appliedTo", "", Some(Class::Cluster)),
+            ("crd.antrea.io NetworkPolicy", "", Some(Class::Cluster)),
+            ("ClusterNetworkPolicy", "Egress", Some(Class::Cluster)),
+            ("crd.antrea.io appliedTo", "Egress", None),
+            ("crd.antrea.io podSelector", "ClusterGroupList", None),
+            ("kind: Pod", "", None),
+        ] {
+            let wide: String = text.chars().flat_map(|c| [c, '\0']).collect();
+            assert_eq!([text, &wide].map(|text| Said::of(text).class(kind)), [class; 2], "{text} {kind}");
+        }
+    }
+}
