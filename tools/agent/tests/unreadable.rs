@@ -93,7 +93,7 @@ fn forms() -> Vec<(Vec<u8>, Fate)> {
     let double_item = |item: &str| format!("apiVersion: v1\nkind: List\nitems:\n- {item}\n- {flat}\n");
     let mut forms = vec![
         // A `---` that was forgotten or misspelt.
-        (format!("{CONFIG}{flat}\n"), All),
+        (format!("{CONFIG}{flat}\n"), InForce),
         (json(", \"spec\": {\"podSelector\": {}}}"), Namespace),
         (json(", \"apiVersion\": \"v1\", \"kind\": \"Pod\"}"), Selected),
         (json(", \"kind\": \"NetworkPolicy\"}"), InForce),
@@ -103,8 +103,11 @@ fn forms() -> Vec<(Vec<u8>, Fate)> {
         (format!("[{right}]"), Selected),
         (format!("[{right}, {right}]"), Selected),
         (right.replace("\"p\"", "\"p\", \"annotations\": {\"x\": \"\\ud800\"}"), All),
-        (format!("{right}\n{right}"), All),
-        (format!("{{\"kind\": \"ConfigMap\", \"apiVersion\": \"v1\"}}\n{right}"), All),
+        (format!("{right}\n{right}"), InForce),
+        (format!("{{\"kind\": \"ConfigMap\", \"apiVersion\": \"v1\"}}\n{right}"), InForce),
+        (format!("{right}\n\n{{\"kind\": \"ConfigMap\", \"apiVersion\": \"v1\"}}"), InForce),
+        (format!("{right} {right}"), All),
+        (format!("{{\"kind\": \"ConfigMap\", \"apiVersion\": \"v1\"}} {right}"), All),
         // What it is, twice.
         (policy.replace("kind: ", "kind: Pod\nkind: "), Selected),
         (policy.replace("kind: NetworkPolicy\n", "kind: NetworkPolicy\nkind: Pod\n"), Selected),

@@ -103,7 +103,8 @@ impl Directory {
         let files = || self.files.values().filter(|file| file.missing == 0);
         let there: HashSet<_> = files().flat_map(|file| &file.documents).map(|document| &document.key).collect();
         let gone = self.files.values().filter(|file| file.missing > 0).flat_map(|file| &file.documents);
-        let gone = gone.filter(|document| !there.contains(&document.key));
+        // (Of what may be any policy nobody knows whether it is the same.)
+        let gone = gone.filter(|document| document.is_suspect() || !there.contains(&document.key));
         files().flat_map(|file| &file.documents).chain(gone).cloned().collect()
     }
 

@@ -22,10 +22,10 @@ pub(super) fn split(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// The same of the text of one document in which others seem to begin whose `---` was forgotten or misspelt: each that says
-/// again at the begin of a line what it is, and something beside that.
+/// again at the begin of a line what it is, and something beside that; and each mapping of JSON behind another.
 pub(super) fn without_markers(part: &str) -> Vec<(usize, &str)> {
     let mut begins: Vec<Begin> = vec![Begin::default()];
-    let mut at = 0;
+    let (mut at, mut is_closed) = (0, false);
     for (number, line) in part.split_inclusive('\n').enumerate() {
         let head = ["apiVersion:", "kind:"].iter().position(|head| line.starts_with(head));
         let last = begins.len() - 1;
@@ -35,9 +35,13 @@ pub(super) fn without_markers(part: &str) -> Vec<(usize, &str)> {
                 begins[last + 1].heads[head] = true;
             }
             Some(head) => begins[last].heads[head] = true,
+            None if is_closed && line.starts_with('{') => {
+                begins.push(Begin { at, number, has_more: true, ..Begin::default() });
+            }
             None => begins[last].has_more |= line.starts_with(|c: char| c.is_alphanumeric() || "\"'{[".contains(c)),
         }
         at += line.len();
+        is_closed = line.trim_end().ends_with('}') || (is_closed && (is_nothing(line) || is_marker(line)));
     }
     begins.retain(|begin| begin.at == 0 || begin.has_more);
     let ends = begins.iter().skip(1).map(|begin| begin.at).chain([part.len()]);
@@ -64,13 +68,22 @@ fn unmarked(part: &str) -> &str {
     let mut end = part.len();
     for line in part.split_inclusive('\n').rev() {
         end -= line.len();
-        let text = line.trim();
-        if !text.is_empty() && !text.starts_with('#') {
-            let is_marker = text.starts_with("--") || text.starts_with(['\u{2013}', '\u{2014}']);
-            return if is_marker { &part[..end] } else { part };
+        if !is_nothing(line) {
+            return if is_marker(line) { &part[..end] } else { part };
         }
     }
     part
+}
+
+/// Whether a line says nothing.
+fn is_nothing(line: &str) -> bool {
+    line.trim().is_empty() || line.trim().starts_with('#')
+}
+
+/// Whether a line seems to be meant as `---`.
+fn is_marker(line: &str) -> bool {
+    let text = line.trim();
+    text.starts_with("--") || text.starts_with(['\u{2013}', '\u{2014}'])
 }
 
 #[cfg(test)]
@@ -85,7 +98,15 @@ mod tests {
             let second = 3 + between.lines().count();
             assert_eq!(without_markers(&text), [(0, one), (second, two)], "{between:?}");
         }
+        for between in ["", "\n", "---x\n"] {
+            let (one, two) = ("{\"kind\": \"A\"\n}\n", "{\"kind\": \"B\"}\n");
+            let text = format!("{one}{between}{two}");
+            let first = if between == "\n" { format!("{one}\n") } else { one.to_owned() };
+            let parts: Vec<_> = without_markers(&text).into_iter().map(|(_, part)| part).collect();
+            assert_eq!(parts, [first.as_str(), two], "{between:?}");
+        }
         for whole in [
+            "[\n{\"kind\": \"A\"},\n{\"kind\": \"B\"}\n]\n".to_owned(),
             one.to_owned(),
             format!("{one}apiVersion: v1\n"),
             format!("{one}kind: B\n# no more\n"),
