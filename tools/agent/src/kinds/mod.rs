@@ -11,6 +11,7 @@ pub mod node_config;
 pub mod pod;
 mod read;
 pub mod ruled;
+mod said;
 pub mod selector;
 pub mod service;
 mod suspect;
@@ -24,7 +25,8 @@ use serde::de::{self, Deserializer, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub use read::{understand, understand_unread};
+pub use read::understand;
+pub use suspect::understand_unread;
 
 /// Labels or annotations.
 pub type Labels = BTreeMap<String, String>;

@@ -1,10 +1,9 @@
 //! From trees to documents.
 
 use super::ruled::{self, Class, WrongPolicy};
-use super::suspect::{Said, cut, suspect, unnamed};
 use super::{Document, DocumentBody, DocumentKey, Meta, egress, endpoint_slice, node, pod, service, unserved};
 use crate::problem::{Fields, Origin, Problem};
-use crate::source::{Entry, FieldError, Tree, Unread, Value, Words, typed, typed_without_unknown};
+use crate::source::{Entry, FieldError, Tree, Value, Words, typed, typed_without_unknown};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -40,20 +39,6 @@ pub fn understand(file: &str, trees: Vec<Tree>) -> (Vec<Document>, Vec<Problem>)
         }
     }
     (read.documents, read.problems)
-}
-
-/// A document that is no YAML, as far as its text says what it is, and a policy that it may be; none: nobody knows.
-pub fn understand_unread(file: &str, unread: &Unread) -> Vec<Document> {
-    let (named, line) = (Named::of(&unread.words), unread.error.line);
-    let origin = Origin::new(file, line, &named.what());
-    let mut documents = Vec::new();
-    if !unread.words.kind.is_empty() && !unread.words.kind.ends_with("List") {
-        documents.push(named.wrong(origin.clone(), None));
-    }
-    if named.class.is_none() {
-        documents.extend(suspect(&origin, Said::of(&unread.text), &unread.words.kind));
-    }
-    documents
 }
 
 fn unrolled(mut tree: Tree) -> Vec<Tree> {
@@ -132,7 +117,7 @@ fn guessed(tree: &Tree, words: &Words) -> Option<&'static str> {
 }
 
 impl Named {
-    fn of(words: &Words) -> Self {
+    pub(super) fn of(words: &Words) -> Self {
         let group = words.api.split_once('/').map_or("", |(group, _)| group).to_owned();
         let kind = kind(&group, &words.kind);
         let class = if words.api.is_empty() { Class::guess(&words.kind) } else { Class::of(&group, &words.kind) };
@@ -235,7 +220,7 @@ impl Read<'_> {
             self.problems.push(origin.error("", "not a mapping"));
             return;
         }
-        if let Some(problem) = unnamed(&named, &origin, &tree) {
+        if let Some(problem) = named.unnamed(&origin, &tree) {
             self.problems.push(problem);
             if named.class.is_none() {
                 self.suspects(&tree, &origin);
@@ -250,7 +235,7 @@ impl Read<'_> {
             if !unserved::is_silent(group, kind) {
                 let reason = format!("{} {kind} is left out: {}", named.words.api, unserved::meaning(group, kind));
                 self.problems.push(origin.tolerated("kind", reason).hint(format!("known kinds: {KINDS}")));
-                self.documents.extend(cut(&named, origin, &tree));
+                self.documents.extend(named.cut(origin, &tree));
             }
             return;
         };

@@ -1,64 +1,31 @@
-//! What may be a policy, and cannot be read as one: by the words that each policy has some of.
+//! What may be a policy, and cannot be read as one.
 
 use super::read::{KINDS, Named, Read, kind, without_meta};
-use super::ruled::{Class, WrongPolicy};
+use super::ruled::WrongPolicy;
+use super::said::Said;
 use super::{Document, DocumentBody, DocumentKey, Meta, unserved};
 use crate::problem::{Origin, Problem};
-use crate::source::{Tree, Value};
+use crate::source::{Tree, Unread, Value};
 
 /// What names of lists end with of which rules that deny may be, or go by.
 const DENYING: [&str; 3] = ["PolicyList", "GroupList", "NamespaceList"];
 
-/// Words that only policies have.
-const OF_POLICIES: [&str; 2] = ["NetworkPolicy", "policyTypes"];
-
-/// Words that say whom something applies to.
-const OF_SELECTORS: [&str; 2] = ["podSelector", "appliedTo"];
-
-/// Kinds that have the latter, too.
-const SELECTING: [&str; 4] = ["ClusterGroup", "Group", "Egress", "TrafficControl"];
-
-/// Words without one of which no policy is Antrea's.
-const OF_ANTREA: [&str; 3] = ["crd.antrea.io", "ClusterNetworkPolicy", "appliedTo"];
-
-/// Which of these words something has.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Said {
-    is_policy: bool,
-    is_selector: bool,
-    is_antrea: bool,
-}
-
-impl Said {
-    /// Of a text.
-    pub(super) fn of(text: &str) -> Self {
-        let mut said = Self::default();
-        said.add(text);
-        said
+/// A document that is no YAML, as far as its text says what it is, and a policy that it may be; none: nobody knows.
+pub fn understand_unread(file: &str, unread: &Unread) -> Vec<Document> {
+    let (named, line) = (Named::of(&unread.words), unread.error.line);
+    let origin = Origin::new(file, line, &named.what());
+    let mut documents = Vec::new();
+    if !unread.words.kind.is_empty() && !unread.words.kind.ends_with("List") {
+        documents.push(named.wrong(origin.clone(), None));
     }
-
-    /// Takes note of more text; of one that was read in the wrong encoding, too, which has zeros between its letters.
-    pub(super) fn add(&mut self, text: &str) {
-        let plain = text.contains('\0').then(|| text.replace('\0', ""));
-        let text = plain.as_deref().unwrap_or(text);
-        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        self.is_policy |= has(&OF_POLICIES);
-        self.is_selector |= has(&OF_SELECTORS);
-        self.is_antrea |= has(&OF_ANTREA);
+    if named.class.is_none() {
+        documents.extend(suspect(&origin, Said::of(&unread.text), &unread.words.kind));
     }
-
-    /// The kind of policy that something of a kind, as far as it is known, may be. Antrea's, which goes before that of
-    /// Kubernetes, if it may be either.
-    pub(super) fn class(self, kind: &str) -> Option<Class> {
-        let kind = kind.strip_suffix("List").unwrap_or(kind);
-        let is_one = self.is_policy || (self.is_selector && !SELECTING.contains(&kind));
-        let class = if self.is_antrea { Class::Cluster } else { Class::K8s };
-        is_one.then_some(class)
-    }
+    documents
 }
 
 /// A policy of which nobody knows more than that it may be one.
-pub(super) fn suspect(origin: &Origin, said: Said, kind: &str) -> Option<Document> {
+fn suspect(origin: &Origin, said: Said, kind: &str) -> Option<Document> {
     let body = DocumentBody::WrongPolicy(Box::new(WrongPolicy::unknown(said.class(kind)?)));
     Some(Document { key: DocumentKey::default(), origin: origin.clone(), meta: Meta::default(), body })
 }
@@ -126,57 +93,36 @@ impl Read<'_> {
     }
 }
 
-/// What is wrong with what a document says of what it is.
-pub(super) fn unnamed(named: &Named, origin: &Origin, tree: &Tree) -> Option<Problem> {
-    let kind = named.words.kind.as_str();
-    let said = tree.get("kind").and_then(Tree::text).unwrap_or_default();
-    if named.is_guessed && !said.is_empty() {
-        let (field, reason) = if said == kind {
-            let api = &named.words.api;
-            ("apiVersion", format!("{api:?} has no {kind}; write networking.k8s.io/v1 or crd.antrea.io/v1beta1"))
-        } else {
-            ("kind", format!("{said:?} is no kind; write {kind}"))
-        };
-        return Some(origin.error(field, reason));
-    }
-    let mut fields = [("apiVersion", named.words.api.as_str()), ("kind", said)].into_iter();
-    fields.find_map(|(field, value)| {
-        let wrong = tree.get(field).and_then(Tree::wrong);
-        let reason = wrong.or_else(|| value.is_empty().then_some("is required, a string"));
-        reason.map(|reason| origin.error(field, reason))
-    })
-}
-
-/// What seems to be the begin of a document of a kind that is not known: it takes nothing away. With the begin of the name
-/// of a kind it may be any.
-pub(super) fn cut(named: &Named, origin: Origin, tree: &Tree) -> Option<Document> {
-    let (group, word) = (named.group.as_str(), named.words.kind.as_str());
-    let is_begin = |known: &str| known.starts_with(word) && (known == "List" || kind(group, known).is_some());
-    let may_be_any = KINDS.split(", ").chain(["List"]).any(is_begin);
-    let is_cut = tree.get("spec").is_none() && (named.words.name.is_empty() || may_be_any);
-    let key = (if may_be_any { "" } else { "." }.to_owned(), String::new());
-    is_cut.then(|| Document { key, ..named.wrong(origin, None) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_of_policies_are_found_in_each_encoding_and_those_of_others_are_none() {
-        for (text, kind, class) in [
-            ("kind: NetworkPolicy", "", Some(Class::K8s)),
-            ("podSelector", "List", Some(Class::K8s)),
-            ("policyTypes", "ConfigMap", Some(Class::K8s)),
-            ("appliedTo", "", Some(Class::Cluster)),
-            ("crd.antrea.io NetworkPolicy", "", Some(Class::Cluster)),
-            ("ClusterNetworkPolicy", "Egress", Some(Class::Cluster)),
-            ("crd.antrea.io appliedTo", "Egress", None),
-            ("crd.antrea.io podSelector", "ClusterGroupList", None),
-            ("kind: Pod", "", None),
-        ] {
-            let wide: String = text.chars().flat_map(|c| [c, '\0']).collect();
-            assert_eq!([text, &wide].map(|text| Said::of(text).class(kind)), [class; 2], "{text} {kind}");
+impl Named {
+    /// What is wrong with what a document says of what it is.
+    pub(super) fn unnamed(&self, origin: &Origin, tree: &Tree) -> Option<Problem> {
+        let kind = self.words.kind.as_str();
+        let said = tree.get("kind").and_then(Tree::text).unwrap_or_default();
+        if self.is_guessed && !said.is_empty() {
+            let (field, reason) = if said == kind {
+                let api = &self.words.api;
+                ("apiVersion", format!("{api:?} has no {kind}; write networking.k8s.io/v1 or crd.antrea.io/v1beta1"))
+            } else {
+                ("kind", format!("{said:?} is no kind; write {kind}"))
+            };
+            return Some(origin.error(field, reason));
         }
+        let mut fields = [("apiVersion", self.words.api.as_str()), ("kind", said)].into_iter();
+        fields.find_map(|(field, value)| {
+            let wrong = tree.get(field).and_then(Tree::wrong);
+            let reason = wrong.or_else(|| value.is_empty().then_some("is required, a string"));
+            reason.map(|reason| origin.error(field, reason))
+        })
+    }
+
+    /// What seems to be the begin of a document of a kind that is not known: it takes nothing away. With the begin of the name
+    /// of a kind it may be any.
+    pub(super) fn cut(&self, origin: Origin, tree: &Tree) -> Option<Document> {
+        let (group, word) = (self.group.as_str(), self.words.kind.as_str());
+        let is_begin = |known: &str| known.starts_with(word) && (known == "List" || kind(group, known).is_some());
+        let may_be_any = KINDS.split(", ").chain(["List"]).any(is_begin);
+        let is_cut = tree.get("spec").is_none() && (self.words.name.is_empty() || may_be_any);
+        let key = (if may_be_any { "" } else { "." }.to_owned(), String::new());
+        is_cut.then(|| Document { key, ..self.wrong(origin, None) })
     }
 }
