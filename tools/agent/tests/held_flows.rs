@@ -63,6 +63,10 @@ fn what_stands_for_wrong_policies_is_applied_and_drops() {
             antrea_ingress,
         ),
         (format!("{cluster}{{priority: 1, {of_service}, ingress: [{{action: Deny}}]}}\n"), antrea_ingress),
+        // A text that may be a policy.
+        (format!("|\n {}\n", k8s.replace('\n', "\n ")), "IngressDefaultRule"),
+        (format!("|\n {}\n", cluster.replace('\n', "\n ")), antrea_ingress),
+        (format!("|\n {}\n", cluster.replace('\n', "\n ")), "AntreaPolicyEgressRule"),
         (format!("{cluster}{{priority: 1, {of_service}, ingress: [{{action: Drop}}], x: y}}\n"), antrea_ingress),
     ] {
         let (projection, problems) = projected(&format!("{service}{policy}{}", pods()));

@@ -396,7 +396,7 @@ fn a_policy_that_says_two_namespaces_is_held_in_all() {
         }
         let mut agent = vswitch_agent::agent::Agent::new(dir.path(), &[], NODE, Default::default());
         let _ = (agent.scan(), agent.scan());
-        assert_eq!(held(&lines(agent.problems())), ["everything is dropped for a/web1, a/web2, b/db"], "{metadata}");
+        assert_eq!(held(&lines(agent.problems())), ["what comes in is dropped for a/web1, a/web2, b/db"], "{metadata}");
     }
 }
 

@@ -1,13 +1,15 @@
 //! Kinds and fields that are misspelt: which ones are meant.
 
-use super::unserved;
-use crate::source::FieldError;
+use super::read::{KINDS, KnownKind, Named, Read, meta, without_meta};
+use super::{Document, DocumentBody, pod, unserved};
+use crate::problem::Origin;
+use crate::source::{FieldError, Tree};
 
 /// A kind of a group that is read, but for policies.
 pub(super) type Meant = (&'static str, &'static str);
 
 /// Kinds that are read, but for policies, with their groups.
-const KINDS: [Meant; 11] = [
+const READ: [Meant; 11] = [
     ("", "Namespace"),
     ("", "Node"),
     ("", "Pod"),
@@ -27,11 +29,11 @@ const LABELLED: [&str; 3] = ["EndpointSlice", "Namespace", "Pod"];
 /// The kind that is meant by one that is not read; None: none is. Kinds of other people have the names of ours, so the group
 /// has to be near, or one of Kubernetes' own.
 pub(super) fn meant(group: &str, kind: &str) -> Option<Meant> {
-    if KINDS.contains(&(group, kind)) || unserved::is_known(group, kind) {
+    if READ.contains(&(group, kind)) || unserved::is_known(group, kind) {
         return None;
     }
     let is_group = |of: &str| group == of || unserved::is_kubernetes(group) || is_group_near(group, of);
-    let near = KINDS.into_iter().filter(|(of, known)| is_near(kind, known) && is_group(of));
+    let near = READ.into_iter().filter(|(of, known)| is_near(kind, known) && is_group(of));
     near.min_by_key(|(of, known)| (distance(kind, known), *of != group))
 }
 
@@ -41,8 +43,8 @@ fn is_group_near(group: &str, of: &str) -> bool {
 }
 
 /// Whether a kind, of whatever group, may be written for one that is read.
-pub(super) fn is_like_ours(kind: &str) -> bool {
-    KINDS.into_iter().any(|(_, known)| is_akin(kind, known))
+fn is_like_ours(kind: &str) -> bool {
+    READ.into_iter().any(|(_, known)| is_akin(kind, known))
 }
 
 /// Whether a kind may be written for another one: misspelt, or that of the cluster for that of a namespace.
@@ -92,6 +94,48 @@ fn distance(one: &str, other: &str) -> usize {
         rows.push(row);
     }
     rows[one.len()][other.len()]
+}
+
+impl Read<'_> {
+    /// A document whose kind is misspelt, and that of no policy.
+    pub(super) fn misspelt(&mut self, named: &Named, of: KnownKind, origin: Origin, mut tree: Tree) {
+        let (kind, said) = (&named.words.kind, tree.get("kind").and_then(Tree::text).unwrap_or_default());
+        let written = format!("{} {said}", named.words.api);
+        let reason = format!("{:?} is no kind that is read; write {} {kind}", written.trim(), of.api);
+        self.problems.push(origin.error(if said == kind { "apiVersion" } else { "kind" }, reason));
+        let document = match meta(&mut tree, of.is_namespaced, &mut Vec::new()) {
+            Err(_) => without_meta(named, origin, &mut tree),
+            Ok(meta) => {
+                let pod = (kind == "Pod").then(|| Box::new(pod::left_of(&tree)));
+                let body = DocumentBody::Wrong { has_meta: true, pod };
+                let says_namespace = named.says_namespace(of);
+                Document { key: named.key(&meta), origin, meta, says_namespace, body, left: None }
+            }
+        };
+        self.documents.push(document);
+    }
+
+    /// A document of a kind that is not read.
+    pub(super) fn left_out(&mut self, named: &Named, origin: Origin, tree: &Tree) {
+        let (group, kind) = (named.group.as_str(), named.words.kind.as_str());
+        if !unserved::is_silent(group, kind) {
+            let reason = format!("{} {kind} is left out: {}", named.words.api, unserved::meaning(group, kind));
+            self.problems.push(origin.tolerated("kind", reason).hint(format!("known kinds: {KINDS}")));
+            if let Some(begin) = named.cut(origin.clone(), tree) {
+                self.documents.push(begin);
+                return;
+            }
+        }
+        if is_like_ours(kind) {
+            self.documents.push(Document { body: DocumentBody::LeftOut, ..named.wrong(origin, None) });
+        }
+    }
+}
+
+/// What is left of an object whose labels are not known.
+pub(super) fn unlabelled(kind: &str, tree: &Tree) -> DocumentBody {
+    let pod = (kind == "Pod").then(|| Box::new(pod::left_of(tree)));
+    DocumentBody::Wrong { has_meta: false, pod }
 }
 
 #[cfg(test)]

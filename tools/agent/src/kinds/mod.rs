@@ -13,8 +13,10 @@ mod partial;
 pub mod pod;
 mod read;
 pub mod ruled;
+mod said;
 pub mod selector;
 pub mod service;
+mod suspect;
 pub mod tier;
 pub mod traffic_control;
 mod unserved;
@@ -26,7 +28,8 @@ use serde::de::{self, Deserializer, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub use read::{understand, understand_unread};
+pub use read::understand;
+pub use suspect::understand_unread;
 
 /// Labels or annotations.
 pub type Labels = BTreeMap<String, String>;
@@ -164,6 +167,17 @@ impl Document {
     /// Whether nobody knows what it is: it may hold any document.
     pub fn may_be_any(&self) -> bool {
         self.key.0.is_empty()
+    }
+
+    /// Whether it may be a policy, of which nobody knows which one.
+    pub fn is_suspect(&self) -> bool {
+        self.may_be_any() && matches!(self.body, DocumentBody::WrongPolicy(_))
+    }
+
+    /// Whether it is a policy that is understood, but for its rules perhaps.
+    pub fn is_right_policy(&self) -> bool {
+        use DocumentBody::{AntreaPolicy, ClusterPolicy, K8sPolicy};
+        matches!(self.body, K8sPolicy(_) | AntreaPolicy(_) | ClusterPolicy(_))
     }
 
     /// Whether it says which object it is about.

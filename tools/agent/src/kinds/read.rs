@@ -1,11 +1,11 @@
 //! From trees to documents.
 
-use super::misspelt::{is_like_ours, labels_of, meant};
+use super::misspelt::{labels_of, meant, unlabelled};
 use super::partial::{self, ParseBody, body, quoted};
 use super::ruled::{self, Class, WrongPolicy};
-use super::{Document, DocumentBody, DocumentKey, Meta, egress, endpoint_slice, node, pod, service, unserved};
+use super::{Document, DocumentBody, DocumentKey, Meta, egress, endpoint_slice, node, pod, service};
 use crate::problem::{Fields, Origin, Problem};
-use crate::source::{Entry, FieldError, Tree, Unread, Value, Words, typed, typed_without_unknown};
+use crate::source::{Entry, FieldError, Tree, Value, Words, typed, typed_without_unknown};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -24,7 +24,7 @@ const META_IGNORED: [&str; 11] = [
     "selfLink",
 ];
 
-const KINDS: &str = "Namespace, Node, NodeConfig, Pod, Service, EndpointSlice, NetworkPolicy, ClusterNetworkPolicy, \
+pub(super) const KINDS: &str = "Namespace, Node, NodeConfig, Pod, Service, EndpointSlice, NetworkPolicy, ClusterNetworkPolicy, \
                      Tier, ClusterGroup, Group, Egress, TrafficControl";
 
 /// Lines of what is wrong with one document.
@@ -38,20 +38,12 @@ const MANY: [&str; 2] = ["EndpointSlice", "Pod"];
 pub fn understand(file: &str, trees: Vec<Tree>) -> (Vec<Document>, Vec<Problem>) {
     let mut read = Read { file, documents: Vec::new(), problems: Vec::new() };
     for tree in trees.into_iter().flat_map(unrolled) {
-        read.shapeless(&tree);
-        read.document(tree);
+        if !read.list(&tree) {
+            read.shapeless(&tree);
+            read.document(tree);
+        }
     }
     (read.documents, read.problems)
-}
-
-/// A document that is no YAML, as far as its text says what it is; None: nobody knows.
-pub fn understand_unread(file: &str, unread: &Unread) -> Option<Document> {
-    let words = &unread.words;
-    if words.kind.is_empty() || words.kind.ends_with("List") {
-        return None;
-    }
-    let origin = Origin::new(file, unread.error.line, &Named::of(words).what());
-    Some(Named::of(words).wrong(origin, None))
 }
 
 fn unrolled(mut tree: Tree) -> Vec<Tree> {
@@ -60,13 +52,12 @@ fn unrolled(mut tree: Tree) -> Vec<Tree> {
     let Some(kind) = kind.strip_suffix("List") else { return vec![tree] };
     match tree.get("items").map(|items| &items.value) {
         Some(Value::List(_)) => {}
-        Some(Value::Null) => return Vec::new(),
         // What is no list stays for whoever tells of it.
         _ => return vec![tree],
     }
     let Some(Value::List(mut items)) = tree.take("items").map(|items| items.value) else { return Vec::new() };
     items.iter_mut().for_each(|item| inherit(item, &api, kind));
-    items
+    items.into_iter().flat_map(unrolled).collect()
 }
 
 /// An item that says neither version nor kind has those of its list, as `kubectl` reads it: API servers print a
@@ -87,16 +78,16 @@ fn inherit(item: &mut Tree, api: &str, kind: &str) {
 }
 
 /// What a document calls itself.
-struct Named {
-    words: Words,
-    group: String,
+pub(super) struct Named {
+    pub(super) words: Words,
+    pub(super) group: String,
     /// Of the kinds that are read.
-    kind: Option<KnownKind>,
-    class: Option<Class>,
+    pub(super) kind: Option<KnownKind>,
+    pub(super) class: Option<Class>,
     /// It has metadata that do not say a namespace.
     has_no_namespace: bool,
     /// The kind is a guess: it, or its group, is not said or misspelt.
-    is_guessed: bool,
+    pub(super) is_guessed: bool,
     /// The kind, or its group, is misspelt, and that of no policy.
     is_misspelt: bool,
 }
@@ -109,7 +100,7 @@ fn guessed(tree: &Tree, words: &Words) -> Option<&'static str> {
     if kind(group, &words.kind).is_some() {
         return None;
     }
-    let says = |field: &&str| tree.at(&["spec", *field]).is_some();
+    let says = |field: &&str| !tree.all(&["spec", *field]).is_empty();
     let has_rules = ["ingress", "egress", "policyTypes"].iter().any(says);
     let is_about_pods = ["podSelector", "appliedTo"].iter().any(says);
     if !words.kind.is_empty() {
@@ -133,7 +124,7 @@ fn guessed(tree: &Tree, words: &Words) -> Option<&'static str> {
 }
 
 impl Named {
-    fn of(words: &Words) -> Self {
+    pub(super) fn of(words: &Words) -> Self {
         let group = words.api.split_once('/').map_or("", |(group, _)| group).to_owned();
         let kind = kind(&group, &words.kind);
         let class = if words.api.is_empty() { Class::guess(&words.kind) } else { Class::of(&group, &words.kind) };
@@ -148,15 +139,16 @@ impl Named {
         }
     }
 
-    fn of_tree(tree: &Tree) -> Self {
-        let word = |path: &[&str]| tree.at(path).and_then(Tree::text).unwrap_or_default().to_owned();
-        let mut words = Words {
-            api: word(&["apiVersion"]),
-            kind: word(&["kind"]),
-            namespace: word(&["metadata", "namespace"]),
-            name: word(&["metadata", "name"]),
-            has_other_namespace: false,
-        };
+    pub(super) fn of_tree(tree: &Tree) -> Self {
+        let mut words = Words::of_tree(tree);
+        let texts = |field: &str| tree.all(&[field]).into_iter().filter_map(Tree::text).collect::<Vec<_>>();
+        // One of two kinds may be a policy's; of two policies the one that goes before the other.
+        let pairs =
+            texts("apiVersion").into_iter().flat_map(|api| texts("kind").into_iter().map(move |kind| (api, kind)));
+        let class = |(api, kind): &(&str, &str)| Class::of(api.split_once('/').map_or("", |(group, _)| group), kind);
+        if let Some((api, kind)) = pairs.filter(|pair| class(pair).is_some()).max_by_key(class) {
+            (words.api, words.kind) = (api.to_owned(), kind.to_owned());
+        }
         let metadata = tree.get("metadata").filter(|metadata| matches!(metadata.value, Value::Map(_)));
         let is_given = |metadata: &Tree| metadata.get("namespace").is_some_and(|given| given.value != Value::Null);
         let guess = guessed(tree, &words);
@@ -183,12 +175,12 @@ impl Named {
         }
     }
 
-    fn says_namespace(&self, of: KnownKind) -> bool {
+    pub(super) fn says_namespace(&self, of: KnownKind) -> bool {
         !self.has_no_namespace || !of.is_namespaced
     }
 
     /// `Kind namespace/name`, as far as it is known.
-    fn what(&self) -> String {
+    pub(super) fn what(&self) -> String {
         let Words { kind, namespace, name, .. } = &self.words;
         let what = match (namespace.is_empty(), kind.is_empty()) {
             (_, true) => String::new(),
@@ -198,14 +190,14 @@ impl Named {
         what.trim().to_owned()
     }
 
-    fn key(&self, meta: &Meta) -> DocumentKey {
+    pub(super) fn key(&self, meta: &Meta) -> DocumentKey {
         let name = if meta.name.is_empty() { String::new() } else { meta.full_name() };
         let group = if self.group == "extensions" { "networking.k8s.io" } else { &self.group };
         (format!("{}.{group}", self.words.kind), name)
     }
 
     /// The document as one that is not understood. Of the metadata so much that has been understood.
-    fn wrong(&self, origin: Origin, meta: Option<Meta>) -> Document {
+    pub(super) fn wrong(&self, origin: Origin, meta: Option<Meta>) -> Document {
         let has_meta = meta.is_some();
         let is_name = |name: &str| !name.is_empty() && is_name(name);
         let meta = meta.unwrap_or_else(|| {
@@ -232,64 +224,25 @@ impl Named {
     }
 }
 
-struct Read<'a> {
-    file: &'a str,
-    documents: Vec<Document>,
-    problems: Vec<Problem>,
+pub(super) struct Read<'a> {
+    pub(super) file: &'a str,
+    pub(super) documents: Vec<Document>,
+    pub(super) problems: Vec<Problem>,
 }
 
 impl Read<'_> {
     /// What is no document is kept as something: nobody knows that what its file said before is gone. A page of a
-    /// server in place of a file, a list of documents, a `List` without a list of items may hold a policy.
+    /// server in place of a file, or a list of documents, may hold a policy.
     fn shapeless(&mut self, tree: &Tree) {
         let origin = Origin::new(self.file, tree.line, "");
-        let kind = tree.get("kind").and_then(Tree::text);
         let may_be_any = match &tree.value {
-            Value::Map(_)
-                if kind.is_some_and(|kind| kind == "List" || kind.ends_with("PolicyList"))
-                    && tree.get("items").is_none_or(|items| items.value != Value::Null) =>
-            {
-                self.problems.push(origin.error("items", "expected a sequence"));
-                true
-            }
-            Value::Map(_) | Value::Null => return,
+            Value::Map(_) => return,
             Value::List(items) => items.iter().any(|item| item.get("kind").is_some()),
-            Value::Text(_) => true,
+            Value::Text(_) | Value::Wrong(_) => true,
             _ => false,
         };
-        let key = (if may_be_any { "" } else { "." }.to_owned(), String::new());
-        let body = DocumentBody::Wrong { has_meta: false, pod: None };
-        self.documents.push(Document { key, origin, meta: Meta::default(), says_namespace: false, body, left: None });
-    }
-
-    /// A document whose kind is misspelt, and that of no policy.
-    fn misspelt(&mut self, named: &Named, of: KnownKind, origin: Origin, mut tree: Tree) {
-        let (kind, said) = (&named.words.kind, tree.get("kind").and_then(Tree::text).unwrap_or_default());
-        let written = format!("{} {said}", named.words.api);
-        let reason = format!("{:?} is no kind that is read; write {} {kind}", written.trim(), of.api);
-        self.problems.push(origin.error(if said == kind { "apiVersion" } else { "kind" }, reason));
-        let document = match meta(&mut tree, of.is_namespaced, &mut Vec::new()) {
-            Err(_) => without_meta(named, origin, &mut tree),
-            Ok(meta) => {
-                let pod = (kind == "Pod").then(|| Box::new(pod::left_of(&tree)));
-                let body = DocumentBody::Wrong { has_meta: true, pod };
-                let says_namespace = named.says_namespace(of);
-                Document { key: named.key(&meta), origin, meta, says_namespace, body, left: None }
-            }
-        };
-        self.documents.push(document);
-    }
-
-    /// A document of a kind that is not read.
-    fn left_out(&mut self, named: &Named, origin: &Origin) {
-        let (group, kind) = (named.group.as_str(), named.words.kind.as_str());
-        if is_like_ours(kind) {
-            self.documents.push(Document { body: DocumentBody::LeftOut, ..named.wrong(origin.clone(), None) });
-        }
-        if !unserved::is_silent(group, kind) {
-            let reason = format!("{} {kind} is left out: {}", named.words.api, unserved::meaning(group, kind));
-            self.problems.push(origin.tolerated("kind", reason).hint(format!("known kinds: {KINDS}")));
-        }
+        self.suspects(tree, &origin);
+        self.nameless(origin, may_be_any);
     }
 
     fn document(&mut self, mut tree: Tree) {
@@ -300,30 +253,22 @@ impl Read<'_> {
             self.problems.push(origin.error("", "not a mapping"));
             return;
         }
-        let said = tree.get("kind").and_then(Tree::text).unwrap_or_default();
         if let Some(of) = named.kind.filter(|_| named.is_misspelt) {
             return self.misspelt(&named, of, origin, tree);
         }
-        if named.is_guessed && !said.is_empty() {
-            let (field, reason) = if said == kind {
-                let api = &named.words.api;
-                ("apiVersion", format!("{api:?} has no {kind}; write networking.k8s.io/v1 or crd.antrea.io/v1beta1"))
-            } else {
-                ("kind", format!("{said:?} is no kind; write {kind}"))
-            };
-            self.problems.push(origin.error(field, reason));
-            self.documents.push(named.wrong(origin, None));
+        if let Some(problem) = named.unnamed(&origin, &tree) {
+            self.problems.push(problem);
+            if named.class.is_none() {
+                self.suspects(&tree, &origin);
+            }
+            let is_double =
+                ["apiVersion", "kind"].iter().any(|field| tree.get(field).is_some_and(|it| it.wrong().is_some()));
+            let document = if is_double { without_meta(&named, origin, &mut tree) } else { named.wrong(origin, None) };
+            self.documents.push(document);
             return;
         }
-        for (field, value) in [("apiVersion", named.words.api.as_str()), ("kind", said)] {
-            if value.is_empty() {
-                self.problems.push(origin.error(field, "is required, a string"));
-                self.documents.push(named.wrong(origin, None));
-                return;
-            }
-        }
         let Some(of) = named.kind else {
-            return self.left_out(&named, &origin);
+            return self.left_out(&named, origin, &tree);
         };
         let fields = if MANY.contains(&kind) { Fields::default() } else { Fields::new(tree.lines()) };
         let told = |origin: &Origin, error: FieldError, is_tolerated: bool| {
@@ -386,14 +331,8 @@ impl Read<'_> {
     }
 }
 
-/// What is left of an object whose labels are not known.
-fn unlabelled(kind: &str, tree: &Tree) -> DocumentBody {
-    let pod = (kind == "Pod").then(|| Box::new(pod::left_of(tree)));
-    DocumentBody::Wrong { has_meta: false, pod }
-}
-
 /// A document whose metadata is wrong.
-fn without_meta(named: &Named, origin: Origin, tree: &mut Tree) -> Document {
+pub(super) fn without_meta(named: &Named, origin: Origin, tree: &mut Tree) -> Document {
     let mut document = named.wrong(origin, None);
     if let Some(class) = named.class {
         tree.strip(&[], &["apiVersion", "kind", "metadata"]);
@@ -420,12 +359,16 @@ fn is_name(name: &str) -> bool {
     !name.contains('/') && !name.chars().any(char::is_control) && name.len() <= 253
 }
 
-fn meta(tree: &mut Tree, is_namespaced: bool, unknown: &mut Vec<FieldError>) -> Result<Meta, FieldError> {
+pub(super) fn meta(tree: &mut Tree, is_namespaced: bool, unknown: &mut Vec<FieldError>) -> Result<Meta, FieldError> {
     tree.strip(&["metadata"], &META_IGNORED);
     let line = tree.line;
     let metadata = tree.get_mut("metadata").ok_or_else(|| FieldError::new(line, "metadata", "is required"))?;
-    let below = |error: FieldError| FieldError { path: format!("metadata.{}", error.path), ..error };
+    let below = |error: FieldError| FieldError {
+        path: format!("metadata.{}", error.path).trim_end_matches('.').to_owned(),
+        ..error
+    };
     let mut of_meta = Vec::new();
+    foreign(metadata, &mut of_meta);
     let meta = typed_without_unknown(metadata, &mut of_meta).map_err(below);
     unknown.extend(of_meta.into_iter().map(below));
     let mut meta: Meta = meta?;
@@ -444,23 +387,38 @@ fn meta(tree: &mut Tree, is_namespaced: bool, unknown: &mut Vec<FieldError>) -> 
     Ok(meta)
 }
 
+/// Annotations that say something here begin so.
+const OWN: [&str; 3] = ["vswitch/", "service.antrea.io/", "networkpolicy.antrea.io/"];
+
+/// Takes annotations of no meaning here out of metadata that are no value.
+fn foreign(metadata: &mut Tree, wrong: &mut Vec<FieldError>) {
+    let Some(Value::Map(entries)) = metadata.get_mut("annotations").map(|annotations| &mut annotations.value) else {
+        return;
+    };
+    entries.retain(|entry| {
+        let reason = entry.value.wrong().filter(|_| !OWN.iter().any(|own| entry.key.starts_with(own)));
+        wrong.extend(reason.map(|reason| FieldError::new(entry.line, &format!("annotations[{}]", entry.key), reason)));
+        reason.is_none()
+    });
+}
+
 /// How a kind is read.
 #[derive(Clone, Copy)]
-enum Parse {
+pub(super) enum Parse {
     Policy,
     Other(ParseBody),
 }
 
 /// A kind that is read.
 #[derive(Clone, Copy)]
-struct KnownKind {
-    api: &'static str,
-    is_namespaced: bool,
+pub(super) struct KnownKind {
+    pub(super) api: &'static str,
+    pub(super) is_namespaced: bool,
     parse: Parse,
 }
 
 /// A kind of a group, whatever version of it.
-fn kind(group: &str, kind: &str) -> Option<KnownKind> {
+pub(super) fn kind(group: &str, kind: &str) -> Option<KnownKind> {
     use Parse::{Other, Policy};
     const ANTREA: &str = "crd.antrea.io/v1beta1";
     let (api, is_namespaced, parse) = match (group, kind) {

@@ -144,8 +144,10 @@ fn k8s(tree: &mut Tree, errors: &mut Vec<FieldError>) -> DocumentBody {
             DocumentBody::K8sPolicy(Box::new(body))
         }
         (head, ingress, egress) => {
+            // Without a spec, or with two, nothing is known of it.
+            let has_spec = tree.get("spec").is_some_and(|spec| matches!(spec.value, Value::Map(_)));
             let applied = match tree.at(&["spec", "podSelector"]) {
-                None if tree.get("spec").is_none() => None,
+                None if !has_spec => None,
                 None => Some(Selector::default()),
                 Some(selector) => typed(selector).ok(),
             };
@@ -153,7 +155,7 @@ fn k8s(tree: &mut Tree, errors: &mut Vec<FieldError>) -> DocumentBody {
             let types = tree.at(&["spec", "policyTypes"]).map(typed::<Vec<PolicyType>>);
             let has_egress = egress.as_ref().map_or(true, |rules| !rules.is_empty());
             let (ingress_way, egress_way) = match types {
-                _ if tree.get("spec").is_none() => (true, true),
+                _ if !has_spec => (true, true),
                 Some(Ok(types)) if !types.is_empty() => {
                     (types.contains(&PolicyType::Ingress), types.contains(&PolicyType::Egress))
                 }
@@ -206,6 +208,7 @@ fn rules<T: DeserializeOwned>(
     let list = match given.value {
         Value::Null => return Ok(Vec::new()),
         Value::List(list) => list,
+        Value::Wrong(wrong) => return Err(FieldError::new(given.line, &path, wrong.reason)),
         _ => return Err(FieldError::new(given.line, &path, "expected a sequence")),
     };
     let mut rules = Vec::with_capacity(list.len());

@@ -117,6 +117,7 @@ impl<'de> Deserializer<'de> for De<'_> {
             Value::Text(text) => visitor.visit_str(text),
             Value::List(list) => visitor.visit_seq(Items { list, next: 0 }),
             Value::Map(entries) => visitor.visit_map(Fields { entries, next: 0 }),
+            Value::Wrong(wrong) => Err(FieldError { reason: wrong.reason.clone(), ..FieldError::default() }),
         }
     }
 
@@ -163,6 +164,7 @@ impl<'de> Deserializer<'de> for De<'_> {
     ) -> Result<V::Value, FieldError> {
         match &self.0.value {
             Value::Text(text) => visitor.visit_enum(StrDeserializer::new(text)),
+            Value::Wrong(_) => self.deserialize_any(visitor),
             _ => Err(de::Error::custom("expected a word")),
         }
     }

@@ -108,7 +108,11 @@ impl Directory {
         let files = || self.files.values().filter(|file| file.missing == 0);
         let there: HashSet<_> = files().flat_map(|file| &file.documents).map(|document| &document.key).collect();
         let gone = self.files.values().filter(|file| file.missing > 0).flat_map(|file| &file.documents);
-        let gone = gone.filter(|document| !there.contains(&document.key) || is_disputed(&document.key));
+        // (Of what may be any policy nobody knows whether it is the same.)
+        let is_of_gone = |document: &&Document| {
+            document.is_suspect() || !there.contains(&document.key) || is_disputed(&document.key)
+        };
+        let gone = gone.filter(is_of_gone);
         files().flat_map(|file| &file.documents).chain(gone).cloned().collect()
     }
 

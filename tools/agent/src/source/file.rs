@@ -1,7 +1,8 @@
 //! One file of manifests: what it says, and what it said when that could be read.
 
+use super::decode::decode;
 use super::walk::Stamp;
-use super::yaml::parts;
+use super::yaml;
 use crate::kinds::{Document, DocumentBody, DocumentKey, understand, understand_unread};
 use crate::problem::{Origin, Problem};
 use std::collections::{HashMap, HashSet};
@@ -43,8 +44,11 @@ impl File {
     pub(super) fn read(&mut self, path: &Path, stamp: Stamp, gone: &ByKey) -> bool {
         let name = shown(path);
         match contents(path) {
-            Ok(text) => {
+            Ok(bytes) => {
+                let (text, lost) = decode(&bytes);
                 self.take(&name, &text, gone);
+                let reason = "has bytes that are no UTF-8: a value with such bytes is wrong";
+                self.problems.extend(lost.map(|line| Origin::new(&name, line, "").tolerated("", reason)));
                 self.read = Some(stamp);
                 true
             }
@@ -63,7 +67,8 @@ impl File {
     /// Takes over what a text says.
     fn take(&mut self, name: &str, text: &str, gone: &ByKey) {
         let (mut trees, mut unread) = (Vec::new(), Vec::new());
-        for part in parts(text) {
+        let (parts, unmarked) = yaml::read(text);
+        for part in parts {
             match part {
                 Ok(tree) => trees.push(tree),
                 Err(part) => unread.push(part),
@@ -75,15 +80,18 @@ impl File {
             return;
         }
         let (mut documents, mut problems) = understand(name, trees);
-        let seem: Vec<Option<Document>> = unread.iter().map(|part| understand_unread(name, part)).collect();
+        let seem: Vec<Vec<Document>> = unread.iter().map(|part| understand_unread(name, part)).collect();
         problems
             .extend(unread.into_iter().map(|part| Origin::new(name, part.error.line, "").error("", part.error.reason)));
+        let reason = "is a document of its own, without `---` in front";
+        problems.extend(unmarked.into_iter().map(|line| Origin::new(name, line, "").tolerated("", reason)));
         let (right, wrong): (Vec<_>, Vec<_>) = self.documents.drain(..).partition(Document::is_understood);
         let mut parts: ByKey =
             wrong.iter().filter(|old| old.left.is_some()).map(|old| (old.key.clone(), old.clone())).collect();
         let old: ByKey = right.into_iter().map(|old| (old.key.clone(), old)).collect();
         let is_policy = |document: &Document| matches!(document.body, DocumentBody::WrongPolicy(_));
-        let knows_all = seem.iter().all(Option::is_some) && !documents.iter().any(Document::may_be_any);
+        let is_known = |seem: &Vec<Document>| !seem.is_empty() && !seem.iter().any(Document::may_be_any);
+        let knows_all = seem.iter().all(is_known) && !documents.iter().any(Document::may_be_any);
         // What an unreadable part was is not known to be gone. A policy may be more than it was.
         self.is_unsure = !knows_all || seem.iter().flatten().any(|seem| is_policy(seem) && old.contains_key(&seem.key));
         let is_complete = knows_all && seem.is_empty() && documents.iter().all(Document::has_key);
@@ -91,6 +99,12 @@ impl File {
         let is_news = |seem: &Document| old.get(&seem.key).is_none_or(|old| seem.is_in_doubt(old));
         documents.extend(seem.into_iter().flatten().filter(is_news));
         let keys: HashSet<DocumentKey> = documents.iter().map(|document| document.key.clone()).collect();
+        // What may be a policy is the one that was here and is not found any more: that one stays.
+        let is_lost = |old: &&Document| old.is_right_policy() && !keys.contains(&old.key);
+        let suspects = documents.iter().filter(|document| document.is_suspect()).count();
+        if suspects <= old.values().filter(is_lost).count() {
+            documents.retain(|document| !document.is_suspect());
+        }
         let mut beside = Vec::new();
         for document in documents.iter_mut().filter(|document| matches!(document.body, DocumentBody::Wrong { .. })) {
             let before = old.get(&document.key).or_else(|| gone.get(&document.key));
@@ -116,7 +130,11 @@ impl File {
             documents.extend(old.into_values().filter(|old| !keys.contains(&old.key)));
         }
         if !knows_all {
-            documents.extend(wrong.into_iter().filter(|old| !old.may_be_any() && !keys.contains(&old.key)));
+            let stays = |old: &Document| match old.may_be_any() {
+                true => old.is_suspect() && suspects == 0,
+                false => !keys.contains(&old.key),
+            };
+            documents.extend(wrong.into_iter().filter(stays));
         }
         documents.retain(|document| !matches!(document.body, DocumentBody::LeftOut));
         (self.documents, self.problems) = (documents, problems);
@@ -150,9 +168,9 @@ pub(super) fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The text of a file. Only what answers at once is read: no read of a regular file waits for somebody, but for those of
+/// What a file holds. Only what answers at once is read: no read of a regular file waits for somebody, but for those of
 /// the kernel (`/proc/kmsg`), and those of a mount whose server does not answer.
-fn contents(path: &Path) -> io::Result<String> {
+fn contents(path: &Path) -> io::Result<Vec<u8>> {
     let metadata = fs::metadata(path)?;
     let refused = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     if !metadata.is_file() {
@@ -165,7 +183,7 @@ fn contents(path: &Path) -> io::Result<String> {
     if metadata.len() > FILE_LEN_MAX {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {FILE_LEN_MAX} bytes")));
     }
-    fs::read_to_string(path)
+    fs::read(path)
 }
 
 #[cfg(test)]

@@ -28,7 +28,23 @@ pub enum Value {
     List(Vec<Tree>),
     /// A mapping in the order of the file; no key is there twice.
     Map(Vec<Entry>),
+    /// What nobody can take for a value. What is beside it is as good as without it.
+    Wrong(Box<WrongValue>),
 }
+
+/// Why something is no value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WrongValue {
+    /// What is wrong with it.
+    pub reason: String,
+    /// Values that may be meant, if any can be read.
+    pub values: Vec<Tree>,
+    /// Text of it that is no value that may be meant.
+    pub text: String,
+}
+
+/// Different values of one key that are kept: one more is no YAML any more.
+const DIFFERENT_MAX: usize = 16;
 
 /// A key and its value.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +69,71 @@ impl Tree {
     /// The value at a path of keys.
     pub fn at(&self, path: &[&str]) -> Option<&Self> {
         path.iter().try_fold(self, |tree, key| tree.get(key))
+    }
+
+    /// All values that may be meant at a path of keys: more than one where a key is there twice.
+    pub fn all(&self, path: &[&str]) -> Vec<&Self> {
+        match (&self.value, path) {
+            (Value::Wrong(wrong), _) if !wrong.values.is_empty() => {
+                wrong.values.iter().flat_map(|value| value.all(path)).collect()
+            }
+            (_, []) => vec![self],
+            (_, [first, rest @ ..]) => self.get(first).map_or_else(Vec::new, |value| value.all(rest)),
+        }
+    }
+
+    /// Why it is no value.
+    pub fn wrong(&self) -> Option<&str> {
+        match &self.value {
+            Value::Wrong(wrong) => Some(&wrong.reason),
+            _ => None,
+        }
+    }
+
+    /// Line of the first thing in it that is no value, and why.
+    pub fn first_wrong(&self) -> Option<(usize, &str)> {
+        match &self.value {
+            Value::Wrong(wrong) => Some((self.line, &wrong.reason)),
+            Value::Map(entries) => entries.iter().find_map(|entry| entry.value.first_wrong()),
+            Value::List(list) => list.iter().find_map(Self::first_wrong),
+            _ => None,
+        }
+    }
+
+    /// Whether both say the same, wherever they are written.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (&self.value, &other.value) {
+            (Value::Map(one), Value::Map(two)) => {
+                let is_same = |(one, two): (&Entry, &Entry)| one.key == two.key && one.value.is_same(&two.value);
+                one.len() == two.len() && one.iter().zip(two).all(is_same)
+            }
+            (Value::List(one), Value::List(two)) => {
+                one.len() == two.len() && one.iter().zip(two).all(|(one, two)| one.is_same(two))
+            }
+            // Nobody knows what it says.
+            (Value::Wrong(_), _) | (_, Value::Wrong(_)) => false,
+            (one, two) => one == two,
+        }
+    }
+
+    /// Takes note of another value of the same key. What is said twice means the same once; else neither is taken.
+    /// False: there are too many.
+    pub(super) fn or(&mut self, other: Self) -> bool {
+        if let Value::Wrong(wrong) = &mut self.value
+            && !wrong.values.is_empty()
+        {
+            if wrong.values.iter().any(|value| value.is_same(&other)) {
+                return true;
+            }
+            wrong.values.push(other);
+            return wrong.values.len() <= DIFFERENT_MAX;
+        }
+        if !self.is_same(&other) {
+            let reason = format!("is there twice, again in line {}, and says something else", other.line);
+            let first = Self { line: self.line, value: std::mem::replace(&mut self.value, Value::Null) };
+            self.value = Value::Wrong(Box::new(WrongValue { reason, values: vec![first, other], text: String::new() }));
+        }
+        true
     }
 
     /// Text, if it is some.
@@ -255,6 +336,18 @@ mod tests {
             let value = plain(text);
             assert!(text == "3." || value == Value::Text(text.to_owned()), "{text}: {value:?}");
         }
+    }
+
+    #[test]
+    fn a_second_value_is_the_first_one_or_makes_both_wrong() {
+        let leaf = |number, line| Tree { line, value: Value::List(vec![Tree { line, value: Value::Int(number) }]) };
+        let mut tree = leaf(1, 1);
+        assert!(tree.or(leaf(1, 5)) && tree == leaf(1, 1), "on another line it is the same");
+        assert!(tree.or(leaf(2, 7)) && tree.or(leaf(1, 8)) && tree.or(leaf(2, 9)));
+        assert_eq!(tree.wrong(), Some("is there twice, again in line 7, and says something else"));
+        assert_eq!(tree.all(&[]), [&leaf(1, 1), &leaf(2, 7)]);
+        assert!(!tree.is_same(&tree), "nobody knows what it says");
+        assert!(!(3..50).all(|number| tree.or(leaf(number, 10))), "there is an end");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Text to trees: events of the YAML parser, put together with their lines.
 
-use super::tree::{Entry, Tree, Value, plain};
+use super::split::{split, without_markers};
+use super::tree::{Entry, Tree, Value, WrongValue, plain};
+use super::words::Words;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,6 +12,12 @@ const DEPTH_MAX: usize = 64;
 
 /// Nodes of one file, those that aliases repeat included: a short file must not become a long one.
 const NODES_MAX: usize = 2_000_000;
+
+/// What stands for bytes that are no UTF-8.
+const NO_UTF8: char = char::REPLACEMENT_CHARACTER;
+
+/// Fields by which a document says what it is.
+const HEADS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Why a file is no YAML.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,118 +35,61 @@ pub struct Unread {
     pub error: YamlError,
     /// What it seems to be all the same.
     pub words: Words,
+    /// All of it.
+    pub text: String,
 }
 
-/// What the text of a document says of itself at the places where people write it; a guess.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Words {
-    /// `apiVersion`.
-    pub api: String,
-    /// `kind`.
-    pub kind: String,
-    /// `metadata.namespace`.
-    pub namespace: String,
-    /// `metadata.name`.
-    pub name: String,
-    /// Two of them are written, or two `metadata`: the object may be of another namespace.
-    pub has_other_namespace: bool,
-}
-
-impl Words {
-    fn of(text: &str) -> Self {
-        let mut words = Self::default();
-        let (mut in_metadata, mut has_metadata) = (false, false);
-        for line in text.lines() {
-            let is_top = !line.starts_with([' ', '\t', '-', '#', '}', ']']) && !line.is_empty();
-            let begins = is_top && line.starts_with("metadata:");
-            words.has_other_namespace |= begins && has_metadata;
-            has_metadata |= begins;
-            if is_top {
-                in_metadata = begins;
-            }
-            let top = |key: &str| if is_top { word(line, key) } else { None };
-            let below = |key: &str| if in_metadata { word(line, key) } else { None };
-            for namespace in words_of(line, "namespace").filter(|_| in_metadata) {
-                words.has_other_namespace |= !words.namespace.is_empty() && words.namespace != namespace;
-                if words.namespace.is_empty() {
-                    namespace.clone_into(&mut words.namespace);
-                }
-            }
-            let found = [top("apiVersion"), top("kind"), below("name")];
-            let fields = [&mut words.api, &mut words.kind, &mut words.name];
-            for (field, found) in fields.into_iter().zip(found) {
-                if let (true, Some(found)) = (field.is_empty(), found) {
-                    found.clone_into(field);
-                }
-            }
-        }
-        words
-    }
-}
-
-/// The word behind the first `key:` in a line.
-fn word<'a>(line: &'a str, key: &str) -> Option<&'a str> {
-    words_of(line, key).next()
-}
-
-/// The words behind each `key:` in a line.
-fn words_of<'a>(line: &'a str, key: &str) -> impl Iterator<Item = &'a str> {
-    let colon = format!("{key}:");
-    let places: Vec<usize> = line.match_indices(&colon).map(|(at, _)| at).collect();
-    let is_part = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
-    let is_key = move |at: &usize| !line[..*at].chars().next_back().is_some_and(is_part);
-    let behind = places.into_iter().filter(is_key).map(move |at| {
-        let rest = line[at + colon.len()..].trim_start().trim_start_matches(['\'', '"']);
-        &rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())]
-    });
-    behind.filter(|word| !word.is_empty())
-}
-
-/// The documents of a file, if all of them are YAML; empty ones are left out.
+/// The documents of a file, if all of them are YAML in which all values are some; empty ones are left out.
 pub fn documents(text: &str) -> Result<Vec<Tree>, YamlError> {
-    parts(text).into_iter().map(|part| part.map_err(|unread| unread.error)).collect()
+    let trees: Vec<Tree> = parts(text).into_iter().collect::<Result<_, _>>().map_err(|unread| unread.error)?;
+    match trees.iter().find_map(Tree::first_wrong) {
+        Some((line, reason)) => Err(YamlError { line, reason: reason.to_owned() }),
+        None => Ok(trees),
+    }
 }
 
 /// The documents of a file, each by itself: one that is no YAML takes no other one with it. Empty ones are left out.
 pub fn parts(text: &str) -> Vec<Result<Tree, Unread>> {
-    let (mut parts, mut nodes) = (Vec::new(), 0);
+    read(text).0
+}
+
+/// The same, and lines of documents that have no `---` in front.
+pub(super) fn read(text: &str) -> (Vec<Result<Tree, Unread>>, Vec<usize>) {
+    let (mut parts, mut unmarked, mut nodes) = (Vec::new(), Vec::new(), 0);
     for (before, part) in split(text.strip_prefix('\u{feff}').unwrap_or(text)) {
-        match of_part(part, before, &mut nodes) {
-            Ok(trees) => parts.extend(trees.into_iter().map(Ok)),
-            Err(error) => parts.push(Err(Unread { error, words: Words::of(part) })),
+        let begun = nodes;
+        let (whole, repeats) = of_part(part, before, &mut nodes);
+        let several = if whole.is_err() || repeats { without_markers(part) } else { Vec::new() };
+        if several.len() < 2 {
+            add(&mut parts, whole);
+            continue;
+        }
+        nodes = begun;
+        unmarked.extend(several.iter().skip(1).map(|(lines, _)| before + lines + 1));
+        for (lines, part) in several {
+            add(&mut parts, of_part(part, before + lines, &mut nodes).0);
         }
     }
-    parts
+    (parts, unmarked)
 }
 
-/// Texts of documents and the number of lines before each. Neither a quoted text nor a block can hold the lines that divide documents.
-fn split(text: &str) -> Vec<(usize, &str)> {
-    let (mut parts, mut begin, mut first, mut at) = (Vec::new(), 0, 0, 0);
-    for (number, line) in text.split_inclusive('\n').enumerate() {
-        let is_marker = |marker: &str| {
-            line.strip_prefix(marker).is_some_and(|rest| rest.trim_start().len() < rest.len() || rest.is_empty())
-        };
-        let end = if is_marker("...") { at + line.len() } else { at };
-        if is_marker("---") || is_marker("...") {
-            parts.push((first, &text[begin..end]));
-            (begin, first) = (end, number + usize::from(end > at));
-        }
-        at += line.len();
+fn add(parts: &mut Vec<Result<Tree, Unread>>, part: Result<Vec<Tree>, Unread>) {
+    match part {
+        Ok(trees) => parts.extend(trees.into_iter().map(Ok)),
+        Err(unread) => parts.push(Err(unread)),
     }
-    parts.push((first, &text[begin..]));
-    let says_something =
-        |part: &&str| part.lines().any(|line| !line.trim().is_empty() && !line.starts_with(['#', '%']));
-    parts.retain(|(_, part)| says_something(part));
-    parts
 }
 
-/// Documents of the text of one.
-fn of_part(text: &str, before: usize, nodes: &mut usize) -> Result<Vec<Tree>, YamlError> {
+/// Documents of the text of one; and whether it says `apiVersion` or `kind` again.
+fn of_part(text: &str, before: usize, nodes: &mut usize) -> (Result<Vec<Tree>, Unread>, bool) {
     let parser = Parser::new_from_str(text);
-    let mut builder = Builder { parser, before, anchors: BTreeMap::new(), nodes: *nodes };
+    let (heads, anchors) = (Vec::new(), BTreeMap::new());
+    let mut builder = Builder { parser, before, anchors, nodes: *nodes, heads, repeats: false };
     let result = builder.documents();
     *nodes = builder.nodes;
-    result
+    let heads = builder.heads;
+    let unread = |error| Unread { error, words: Words::of_part(text, heads), text: text.to_owned() };
+    (result.map_err(unread), builder.repeats)
 }
 
 impl Builder<'_> {
@@ -149,6 +100,7 @@ impl Builder<'_> {
                 (Event::StreamEnd, _) => return Ok(documents),
                 (Event::DocumentStart(_), _) => {
                     self.anchors.clear();
+                    self.heads.clear();
                     let first = self.next()?;
                     let tree = self.tree(first, 0)?;
                     if tree.value != Value::Null {
@@ -167,6 +119,10 @@ struct Builder<'a> {
     before: usize,
     anchors: BTreeMap<usize, (Tree, usize)>,
     nodes: usize,
+    /// What the document that is being read has said of what it is.
+    heads: Vec<Entry>,
+    /// A document says again what it is.
+    repeats: bool,
 }
 
 type Spanned<'a> = (Event<'a>, Span);
@@ -199,14 +155,14 @@ impl<'a> Builder<'a> {
         let before = self.nodes;
         self.count(1, line)?;
         let (value, anchor) = match event {
-            Event::Scalar(text, style, anchor, tag) => (scalar(&text, style, tag.as_ref(), line)?, anchor),
+            Event::Scalar(text, style, anchor, tag) => (scalar(&text, style, tag.as_ref(), line), anchor),
             Event::SequenceStart(anchor, tag) => {
-                refuse_tag(tag.as_ref(), "seq", line)?;
-                (Value::List(self.list(depth)?), anchor)
+                let list = Value::List(self.list(depth)?);
+                (tagged(list, tag.as_ref(), "seq", line), anchor)
             }
             Event::MappingStart(anchor, tag) => {
-                refuse_tag(tag.as_ref(), "map", line)?;
-                (Value::Map(self.map(depth)?), anchor)
+                let map = Value::Map(self.map(depth)?);
+                (tagged(map, tag.as_ref(), "map", line), anchor)
             }
             Event::Alias(anchor) => {
                 let Some((tree, nodes)) = self.anchors.get(&anchor).cloned() else {
@@ -236,7 +192,7 @@ impl<'a> Builder<'a> {
 
     fn map(&mut self, depth: usize) -> Result<Vec<Entry>, YamlError> {
         let mut entries: Vec<Entry> = Vec::new();
-        let mut keys = std::collections::BTreeSet::new();
+        let mut places = BTreeMap::new();
         loop {
             let (event, span) = self.next()?;
             let line = self.before + span.start.line().max(1);
@@ -245,31 +201,61 @@ impl<'a> Builder<'a> {
                 Event::Scalar(key, ..) => key.into_owned(),
                 _ => return Err(YamlError { line, reason: "a key that is no text".to_owned() }),
             };
-            if !keys.insert(key.clone()) {
-                return Err(YamlError { line, reason: format!("key {key:?} twice") });
-            }
             let first = self.next()?;
-            let value = self.tree(first, depth + 1)?;
-            entries.push(Entry { key, line, value });
+            let mut value = self.tree(first, depth + 1)?;
+            if key.contains(NO_UTF8) {
+                value = Tree { line, value: wrong("has a key with bytes that are no UTF-8".to_owned(), vec![value]) };
+            }
+            self.head(depth, &key, line, &value);
+            match places.get(&key).copied() {
+                None => {
+                    places.insert(key.clone(), entries.len());
+                    entries.push(Entry { key, line, value });
+                }
+                Some(place) => {
+                    let first: &mut Entry = &mut entries[place];
+                    if !first.value.or(Tree { line, ..value }) {
+                        return Err(YamlError { line, reason: format!("key {key:?} again and again") });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes note of what a document says it is.
+    fn head(&mut self, depth: usize, key: &str, line: usize, value: &Tree) {
+        if depth == 0 && HEADS.contains(&key) {
+            self.repeats |= key != HEADS[2] && self.heads.iter().any(|head| head.key == key);
+            self.heads.push(Entry { key: key.to_owned(), line, value: value.clone() });
         }
     }
 }
 
-fn scalar(text: &str, style: ScalarStyle, tag: Option<&Cow<'_, Tag>>, line: usize) -> Result<Value, YamlError> {
-    if tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str") {
-        return Ok(Value::Text(text.to_owned()));
+fn scalar(text: &str, style: ScalarStyle, tag: Option<&Cow<'_, Tag>>, line: usize) -> Value {
+    if text.contains(NO_UTF8) {
+        let reason = "has bytes that are no UTF-8".to_owned();
+        return Value::Wrong(Box::new(WrongValue { reason, values: Vec::new(), text: text.to_owned() }));
     }
-    refuse_tag(tag, "", line)?;
-    Ok(if style == ScalarStyle::Plain { plain(text) } else { Value::Text(text.to_owned()) })
+    if tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str") {
+        return Value::Text(text.to_owned());
+    }
+    let value = if style == ScalarStyle::Plain { plain(text) } else { Value::Text(text.to_owned()) };
+    tagged(value, tag, "", line)
 }
 
-fn refuse_tag(tag: Option<&Cow<'_, Tag>>, good: &str, line: usize) -> Result<(), YamlError> {
+/// A value, if its tag is none but the usual one.
+fn tagged(value: Value, tag: Option<&Cow<'_, Tag>>, good: &str, line: usize) -> Value {
     match tag {
         Some(tag) if !(tag.is_yaml_core_schema() && tag.suffix == good) => {
-            Err(YamlError { line, reason: format!("tag {}{} means nothing here", tag.handle, tag.suffix) })
+            let reason = format!("tag {}{} means nothing here", tag.handle, tag.suffix);
+            wrong(reason, vec![Tree { line, value }])
         }
-        _ => Ok(()),
+        _ => value,
     }
+}
+
+fn wrong(reason: String, values: Vec<Tree>) -> Value {
+    Value::Wrong(Box::new(WrongValue { reason, values, text: String::new() }))
 }
 
 #[cfg(test)]
