@@ -83,3 +83,20 @@ fn flows(node_state: &NodeState, table: &str) -> usize {
     let all = node_state.store().everything();
     all.iter().filter(|update| matches!(update, Update::AddFlow(flow) if is_of(flow))).count()
 }
+
+#[test]
+fn what_two_policies_of_one_name_deny_is_applied() {
+    let policy = |spec: &str| {
+        let head = "apiVersion: crd.antrea.io/v1beta1\nkind: ClusterNetworkPolicy\nmetadata: {name: p}\n";
+        format!("{head}spec: {{{spec}, appliedTo: [{{podSelector: {{}}}}]}}\n---\n")
+    };
+    let drops = policy("priority: 7, ingress: [{action: Drop, from: [{ipBlock: {cidr: 10.9.0.0/16}}]}]");
+    for place in ["priority: 1", "priority: 5", "priority: 1, tier: baseline", "priority: 9, tier: emergency"] {
+        let allows = policy(&format!("{place}, ingress: [{{action: Allow}}]"));
+        let (both, problems) = projected(&format!("{allows}{drops}{}", pods()));
+        let (node_state, refused) = told(&both);
+        assert_eq!(refused, [""; 0], "{place}: {:?}", lines(&problems));
+        let (alone, _) = told(&projected(&format!("{allows}{}", pods())).0);
+        assert!(flows(&node_state, "AntreaPolicyIngressRule") > flows(&alone, "AntreaPolicyIngressRule"), "{place}");
+    }
+}

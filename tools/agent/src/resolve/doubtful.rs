@@ -5,7 +5,33 @@ use super::spaces::Meant;
 use super::world::{Members, Select, Spaces, World};
 use crate::problem::{NOWHERE, Origin, Problem};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// Namespaces of Pods, as one selection has them.
+pub(super) struct Among<'a> {
+    world: &'a World<'a>,
+    spaces: &'a Spaces,
+    /// What has been asked before.
+    known: RefCell<HashMap<&'a str, Meant>>,
+}
+
+impl<'a> Among<'a> {
+    pub(super) fn new(world: &'a World<'a>, spaces: &'a Spaces) -> Self {
+        Self { world, spaces, known: RefCell::default() }
+    }
+
+    /// Whether a namespace is meant.
+    pub(super) fn holds(&self, namespace: &'a str) -> Meant {
+        match self.spaces {
+            Spaces::One(name) => (name == namespace).into(),
+            Spaces::All => Meant::Yes,
+            spaces => {
+                let mut known = self.known.borrow_mut();
+                *known.entry(namespace).or_insert_with(|| self.world.is_among(spaces, namespace))
+            }
+        }
+    }
+}
 
 /// What is not known.
 #[derive(Debug, Default)]
@@ -14,6 +40,8 @@ pub(super) struct Doubtful {
     pods: BTreeMap<usize, bool>,
     /// Pods that documents say differently, none of which was in force: what another one says; None: that is not known.
     twins: BTreeMap<usize, Option<usize>>,
+    /// There are Pods of namespaces of which not all labels are known.
+    pub(super) has_spaces: bool,
     /// Namespaces without a document by whose labels somebody is selected.
     missing: RefCell<BTreeSet<String>>,
 }
@@ -37,32 +65,39 @@ impl Doubtful {
     }
 
     /// Pods that may be selected beside those that are.
-    pub(super) fn of(&self, world: &World<'_>, select: &Select, selected: &[usize]) -> Vec<usize> {
+    pub(super) fn of<'a>(
+        &self,
+        world: &'a World<'a>,
+        select: &'a Select,
+        among: &Among<'a>,
+        selected: &[usize],
+    ) -> Vec<usize> {
         let mut candidates: BTreeSet<usize> = self.pods.keys().chain(self.twins.keys()).copied().collect();
-        if matches!(select.spaces, Spaces::Matching(_) | Spaces::Same(_) | Spaces::Unknown) {
-            let in_doubt = |name: &&str| world.is_among(&select.spaces, name) == Meant::Maybe;
-            let spaces = world.namespaces.keys().copied().filter(in_doubt);
-            candidates.extend(spaces.filter_map(|name| world.by_namespace.get(name)).flatten());
+        if self.has_spaces && matches!(select.spaces, Spaces::Matching(_) | Spaces::Same(_) | Spaces::Unknown) {
+            let namespace = |index: &usize| world.pods[*index].item.meta.namespace.as_str();
+            let labelled = world.candidates(&select.spaces, &select.pods);
+            candidates.extend(labelled.filter(|index| among.holds(namespace(index)) == Meant::Maybe));
+        }
+        if candidates.is_empty() {
+            return Vec::new();
         }
         let may_be = |index: &usize| {
             let pod = &world.pods[*index];
             let (meta, spec) = (&pod.item.meta, &pod.item.body.spec);
             let account = spec.service_account_name.as_deref().unwrap_or("default");
             let knows_labels = self.pods.get(index).copied().unwrap_or(true);
-            let is_among = world.is_among(&select.spaces, &meta.namespace) != Meant::No;
             !spec.host_network
-                && (is_among || meta.namespace.is_empty())
                 && (!knows_labels || matches(&select.pods, &meta.labels))
+                && (among.holds(&meta.namespace) != Meant::No || meta.namespace.is_empty())
                 && select.account.as_ref().is_none_or(|wanted| wanted == account || pod.is_wrong)
         };
         let selected: HashSet<usize> = selected.iter().copied().collect();
         let found: Vec<usize> = candidates.into_iter().filter(may_be).filter(|i| !selected.contains(i)).collect();
-        for namespace in found.iter().map(|index| world.pods[*index].item.meta.namespace.as_str()) {
-            let is_missing = world.namespaces.get(namespace).is_some_and(|space| space.is_missing());
-            if is_missing && world.is_among(&select.spaces, namespace) == Meant::Maybe {
-                self.missing.borrow_mut().insert(namespace.to_owned());
-            }
-        }
+        let spaces: BTreeSet<&str> =
+            found.iter().map(|index| world.pods[*index].item.meta.namespace.as_str()).collect();
+        let is_missing = |name: &&str| world.namespaces.get(name).is_some_and(|space| space.is_missing());
+        let missing = spaces.into_iter().filter(is_missing).filter(|name| among.holds(name) == Meant::Maybe);
+        self.missing.borrow_mut().extend(missing.map(str::to_owned));
         found
     }
 }
@@ -88,8 +123,7 @@ impl Members {
 impl World<'_> {
     /// Whether there is a Pod that may be more than it is known to be.
     pub fn has_doubts(&self) -> bool {
-        let is_in_doubt = || self.namespaces.values().any(|space| space.is_in_doubt());
-        !self.doubtful.pods.is_empty() || !self.doubtful.twins.is_empty() || is_in_doubt()
+        !self.doubtful.pods.is_empty() || !self.doubtful.twins.is_empty() || self.doubtful.has_spaces
     }
 
     /// Namespaces without a document by whose labels somebody has selected Pods.

@@ -1,7 +1,7 @@
 //! Pods as policies, Services and Egresses see them, and sets of them.
 
 use super::claims::{self, Claim, Holders};
-use super::doubtful::Doubtful;
+use super::doubtful::{Among, Doubtful};
 use super::families::families;
 use super::net::{is_six, once};
 use super::pods::{addresses, lacks};
@@ -64,7 +64,7 @@ pub struct World<'a> {
     /// The Node has IPv4, IPv6.
     families: [bool; 2],
     pub(super) namespaces: BTreeMap<&'a str, Space>,
-    pub(super) by_namespace: BTreeMap<&'a str, Vec<usize>>,
+    by_namespace: BTreeMap<&'a str, Vec<usize>>,
     by_label: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
     slices: BTreeMap<&'a str, BTreeMap<&'a str, Slices<'a>>>,
     /// Pods that may be more than they are known to be.
@@ -185,7 +185,8 @@ impl<'a> World<'a> {
     fn add(&mut self, pod: Pod<'a>) {
         let (index, meta) = (self.pods.len(), &pod.item.meta);
         let namespace = meta.namespace.as_str();
-        self.namespaces.entry(namespace).or_insert_with(|| Space::new(self.model, namespace));
+        let space = self.namespaces.entry(namespace).or_insert_with(|| Space::new(self.model, namespace));
+        self.doubtful.has_spaces |= space.is_in_doubt();
         self.by_namespace.entry(namespace).or_default().push(index);
         for (key, value) in &meta.labels {
             self.by_label.entry(key).or_default().entry(value).or_default().push(index);
@@ -216,7 +217,7 @@ impl<'a> World<'a> {
     }
 
     /// Pods among which those selected are: of all ways to look for them, the one that finds the fewest.
-    fn candidates(&self, spaces: &Spaces, pods: &Selector) -> Box<dyn Iterator<Item = usize> + '_> {
+    pub(super) fn candidates(&self, spaces: &Spaces, pods: &Selector) -> Box<dyn Iterator<Item = usize> + '_> {
         let of = |found: Option<&'_ Vec<usize>>| found.map_or(0, Vec::len);
         let labels = pods.match_labels.iter().map(|(key, value)| self.by_label.get(key.as_str())?.get(value.as_str()));
         let space = match spaces {
@@ -236,17 +237,18 @@ impl<'a> World<'a> {
             let (pods, doubtful) = (Rc::clone(pods), Rc::clone(doubtful));
             return Members { name, pods, addresses: Vec::new(), doubtful };
         }
+        let among = Among::new(self, &select.spaces);
         let chosen = |index: &usize| {
             let pod = &self.pods[*index];
             !pod.is_wrong
-                && self.is_among(&select.spaces, &pod.item.meta.namespace) == Meant::Yes
                 && self.knows_labels(select, pod)
                 && select.selects(pod.item)
+                && among.holds(&pod.item.meta.namespace) == Meant::Yes
                 && self.doubtful.agrees(self, *index, select)
         };
         let candidates = self.candidates(&select.spaces, &select.pods);
         let pods: Rc<[usize]> = candidates.filter(chosen).collect();
-        let doubtful: Rc<[usize]> = self.doubtful.of(self, select, &pods).into();
+        let doubtful: Rc<[usize]> = self.doubtful.of(self, select, &among, &pods).into();
         self.selected.borrow_mut().insert(name.clone(), (Rc::clone(&pods), Rc::clone(&doubtful)));
         Members { name, pods, addresses: Vec::new(), doubtful }
     }
