@@ -25,18 +25,24 @@ pub(super) async fn initialize(
         match client.initialize(&told, origin, round).await {
             Ok(()) => return Ok((told, left_out)),
             Err(DriveError::Node(problems)) => {
-                let mut less = told.clone();
-                if !problems.iter().all(|problem| leave_out(&mut less, &problem.field)) || less == told {
-                    left_out.extend(problems);
-                    return Err(DriveError::Node(left_out));
-                }
+                let less = without(&told, problems.iter().map(|problem| problem.field.as_str()));
                 left_out.extend(problems);
+                let Some(less) = less else { return Err(DriveError::Node(left_out)) };
                 told = less;
             }
             Err(error) => return Err(error),
         }
     }
     Err(DriveError::Node(left_out))
+}
+
+/// A Node without these fields, as far as it can be; what else is wrong may be so for them. None: all of it is needed.
+fn without<'a>(node: &v1::NodeConfig, fields: impl Iterator<Item = &'a str>) -> Option<v1::NodeConfig> {
+    let mut less = node.clone();
+    for field in fields {
+        leave_out(&mut less, field);
+    }
+    (less != *node).then_some(less)
 }
 
 /// Leaves a field out that the switch names (`node.l7.target`), and what is of no use without it. False: no Node is
@@ -96,6 +102,137 @@ fn turn_off(features: &mut v1::Features, feature: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a switch takes that has ports for the gateway and the tunnel.
+    fn taken(mut node: v1::NodeConfig) -> Option<v1::NodeConfig> {
+        let ports = [("gw0", 2), ("tun0", 3)].map(|(name, number)| (name.to_owned(), number));
+        for _ in 0..TRIES_MAX {
+            let mut switch = vswitch_antrea::NodeState::default();
+            switch.set_ports(ports.clone().into_iter().collect());
+            let problems = match switch.plan_node(&node) {
+                Ok(plan) => {
+                    switch.revert(plan);
+                    return Some(node);
+                }
+                Err(problems) => problems,
+            };
+            let fields: Vec<_> = problems.all().iter().map(|problem| format!("node.{}", problem.field)).collect();
+            node = without(&node, fields.iter().map(String::as_str))?;
+        }
+        None
+    }
+
+    #[test]
+    fn the_switch_takes_a_node_without_what_of_it_cannot_be() {
+        let mac = |last: u8| Some(vswitch_proto::v1::MacAddress { octets: vec![2, 0, 0, 0, 0, last] });
+        let gateway = v1::Gateway { port: "gw0".to_owned(), mac: mac(1), addresses: vec!["10.10.0.1".to_owned()] };
+        let plain = || v1::NodeConfig {
+            name: "n1".to_owned(),
+            bridge: "br0".to_owned(),
+            transport_addresses: vec!["192.168.77.2/24".to_owned()],
+            pod_cidrs: vec!["10.10.0.0/24".to_owned()],
+            gateway: Some(gateway.clone()),
+            tunnel: Some(v1::Tunnel { port: "tun0".to_owned() }),
+            features: Some(v1::Features::default()),
+            ..Default::default()
+        };
+        let l7 = || Some(v1::L7Ports { target: "t0".to_owned(), return_port: "t1".to_owned() });
+        let uplink = || v1::Uplink { port: "up0".to_owned(), mac: mac(2), ..Default::default() };
+        let off = || v1::Features::default();
+        let text = |text: &str| vec![text.to_owned()];
+        for (how, odd) in [
+            (
+                "l7 ports",
+                v1::NodeConfig {
+                    l7: l7(),
+                    features: Some(v1::Features { l7_network_policy: true, ..off() }),
+                    ..plain()
+                },
+            ),
+            (
+                "no l7 ports",
+                v1::NodeConfig { features: Some(v1::Features { l7_network_policy: true, ..off() }), ..plain() },
+            ),
+            ("uplink's port", v1::NodeConfig { uplink: Some(uplink()), ..plain() }),
+            (
+                "VLANs",
+                v1::NodeConfig {
+                    uplink: Some(uplink()),
+                    features: Some(v1::Features { pod_vlans: true, ..off() }),
+                    ..plain()
+                },
+            ),
+            ("no uplink", v1::NodeConfig { features: Some(v1::Features { pod_vlans: true, ..off() }), ..plain() }),
+            (
+                "shaping",
+                v1::NodeConfig {
+                    features: Some(v1::Features { egress_traffic_shaping: true, egress: Some(false), ..off() }),
+                    ..plain()
+                },
+            ),
+            ("DSR", v1::NodeConfig { features: Some(v1::Features { dsr: true, ..off() }), ..plain() }),
+            (
+                "all of proxy",
+                v1::NodeConfig {
+                    features: Some(v1::Features { proxy_all: true, dsr: true, proxy: Some(false), ..off() }),
+                    ..plain()
+                },
+            ),
+            (
+                "probe",
+                v1::NodeConfig {
+                    local_probe: v1::LocalProbe::ByPort.into(),
+                    local_probe_port: "p".to_owned(),
+                    ..plain()
+                },
+            ),
+            ("probe by address", v1::NodeConfig { local_probe: v1::LocalProbe::ByAddress.into(), ..plain() }),
+            ("an enumeration", v1::NodeConfig { local_probe: 99, ..plain() }),
+            ("Services' prefix", v1::NodeConfig { service_cidrs: text("10.10.0.0/16"), ..plain() }),
+            ("their family", v1::NodeConfig { service_cidrs: text("fd00::/64"), ..plain() }),
+            ("addresses", v1::NodeConfig { node_port_addresses: text("x"), egress_except_cidrs: text("x"), ..plain() }),
+            (
+                "virtual ones",
+                v1::NodeConfig {
+                    virtual_service_addresses: text("x"),
+                    virtual_node_port_addresses: text("x"),
+                    ..plain()
+                },
+            ),
+            (
+                "categories",
+                v1::NodeConfig { taken_over: vec![99, 0], packet_limits: vec![v1::PacketLimit::default()], ..plain() },
+            ),
+            (
+                "names",
+                v1::NodeConfig {
+                    fqdn: Some(v1::FqdnConfig { servers: text("x"), wait_ms_max: u32::MAX, ..Default::default() }),
+                    ..plain()
+                },
+            ),
+            (
+                "zones",
+                v1::NodeConfig { zones: Some(v1::Zones { main_v4: Some(70_000), ..Default::default() }), ..plain() },
+            ),
+            ("MAC addresses", v1::NodeConfig { virtual_mac: mac(1), reentrance_mac: mac(1), ..plain() }),
+        ] {
+            let taken = taken(odd.clone()).unwrap_or_else(|| panic!("{how}: it is not without"));
+            assert_ne!(taken, odd, "{how}: there is nothing wrong with it");
+            assert_eq!(
+                (&taken.gateway, &taken.tunnel, &taken.pod_cidrs),
+                (&plain().gateway, &plain().tunnel, &plain().pod_cidrs),
+                "{how}"
+            );
+        }
+        for node in [
+            v1::NodeConfig { gateway: None, ..plain() },
+            v1::NodeConfig { tunnel: None, ..plain() },
+            v1::NodeConfig { pod_cidrs: Vec::new(), ..plain() },
+            v1::NodeConfig { gateway: Some(v1::Gateway { port: "gw1".to_owned(), ..gateway.clone() }), ..plain() },
+        ] {
+            assert_eq!(taken(node.clone()), None, "{node:?}");
+        }
+    }
 
     #[test]
     fn what_a_node_can_be_without_goes_and_nothing_else() {

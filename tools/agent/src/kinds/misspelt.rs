@@ -1,8 +1,6 @@
 //! Kinds and fields that are misspelt: which ones are meant.
 
-use super::read::{KINDS, KnownKind, Named, Read, meta, without_meta};
-use super::{Document, DocumentBody, pod, unserved};
-use crate::problem::Origin;
+use super::{DocumentBody, pod, unserved};
 use crate::source::{FieldError, Tree};
 
 /// A kind of a group that is read, but for policies.
@@ -43,7 +41,7 @@ fn is_group_near(group: &str, of: &str) -> bool {
 }
 
 /// Whether a kind, of whatever group, may be written for one that is read.
-fn is_like_ours(kind: &str) -> bool {
+pub(super) fn is_like_ours(kind: &str) -> bool {
     READ.into_iter().any(|(_, known)| is_akin(kind, known))
 }
 
@@ -94,42 +92,6 @@ fn distance(one: &str, other: &str) -> usize {
         rows.push(row);
     }
     rows[one.len()][other.len()]
-}
-
-impl Read<'_> {
-    /// A document whose kind is misspelt, and that of no policy.
-    pub(super) fn misspelt(&mut self, named: &Named, of: KnownKind, origin: Origin, mut tree: Tree) {
-        let (kind, said) = (&named.words.kind, tree.get("kind").and_then(Tree::text).unwrap_or_default());
-        let written = format!("{} {said}", named.words.api);
-        let reason = format!("{:?} is no kind that is read; write {} {kind}", written.trim(), of.api);
-        self.problems.push(origin.error(if said == kind { "apiVersion" } else { "kind" }, reason));
-        let document = match meta(&mut tree, of.is_namespaced, &mut Vec::new()) {
-            Err(_) => without_meta(named, origin, &mut tree),
-            Ok(meta) => {
-                let pod = (kind == "Pod").then(|| Box::new(pod::left_of(&tree)));
-                let body = DocumentBody::Wrong { has_meta: true, pod };
-                let says_namespace = named.says_namespace(of);
-                Document { key: named.key(&meta), origin, meta, says_namespace, body, left: None }
-            }
-        };
-        self.documents.push(document);
-    }
-
-    /// A document of a kind that is not read.
-    pub(super) fn left_out(&mut self, named: &Named, origin: Origin, tree: &Tree) {
-        let (group, kind) = (named.group.as_str(), named.words.kind.as_str());
-        if !unserved::is_silent(group, kind) {
-            let reason = format!("{} {kind} is left out: {}", named.words.api, unserved::meaning(group, kind));
-            self.problems.push(origin.tolerated("kind", reason).hint(format!("known kinds: {KINDS}")));
-            if let Some(begin) = named.cut(origin.clone(), tree) {
-                self.documents.push(begin);
-                return;
-            }
-        }
-        if is_like_ours(kind) {
-            self.documents.push(Document { body: DocumentBody::LeftOut, ..named.wrong(origin, None) });
-        }
-    }
 }
 
 /// What is left of an object whose labels are not known.

@@ -6,6 +6,7 @@ pub mod cluster_group;
 pub mod egress;
 pub mod endpoint_slice;
 pub mod k8s_policy;
+mod left_out;
 mod misspelt;
 pub mod node;
 pub mod node_config;

@@ -251,6 +251,9 @@ impl NodeState {
                 // Endpoints are compiled by their Service.
                 let object = self.desired.get(&key).map(|entry| &entry.object);
                 queue.extend(object.into_iter().flat_map(Object::drags));
+                // An Egress that loses its effect leaves its Pods to another one.
+                let egress = object.filter(|_| key.kind == ObjectKind::Egress);
+                queue.extend(egress.into_iter().flat_map(|object| object.rivals(&self.desired, &mut seen)));
             }
         }
         // What is gone drags, too.

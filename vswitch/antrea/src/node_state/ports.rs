@@ -2,7 +2,7 @@
 
 use super::{NodeState, Plan, Undo};
 use crate::{Key, Ports, Problems};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 impl NodeState {
     /// Plans what objects come to with these ports: those whose ports have another number than before, or have one now, and those that name them.
@@ -16,6 +16,8 @@ impl NodeState {
         let mut touched = self.touched_by_ports();
         for key in self.touched_by_peers(&undo) {
             touched.extend(self.desired.referrers(&key).cloned());
+            let entry = self.desired.get(&key);
+            touched.extend(entry.into_iter().flat_map(|entry| entry.object.rivals(&self.desired, &mut HashSet::new())));
             touched.insert(key);
         }
         touched.retain(|key| *key == Key::node() || self.desired.get(key).is_some());

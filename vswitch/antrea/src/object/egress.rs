@@ -110,10 +110,10 @@ impl Egress {
         self.contested(name, facts, problems);
     }
 
-    /// Whether it cannot have its address, or not what is to be done with it: packets of its Pods that it is for are dropped then.
+    /// Whether it cannot have its address, or not what is to be done with it: it has no effect then.
     fn contested(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) -> bool {
         let before = problems.count();
-        if self.translation == Some(Translation::Switch) && facts.node.uplink.is_none() && self.is_here(facts.node) {
+        if self.lacks_uplink(facts.node) {
             problems.push(Code::Feature, "translation", "it needs the Node's uplink");
         }
         let others = facts.desired.overlapping(&Cidr::host(self.address));
@@ -135,12 +135,19 @@ impl Egress {
         let unlike = |other: &Self| {
             (&other.node, other.translation, other.bandwidth) != (&self.node, self.translation, self.bandwidth)
         };
-        let other = others.iter().map(|(_, key)| key).filter(|key| is_before(key)).find(|key| facts.desired.egress(&key.name).is_some_and(unlike));
+        let other = others.iter().map(|(_, key)| key).filter(|key| is_before(key)).find(|key| {
+            facts.desired.egress(&key.name).is_some_and(|other| unlike(other) && !other.lacks_uplink(facts.node))
+        });
         if let Some(key) = other {
             let reason = format!("{key} has the same address, and another node, translation or bandwidth");
             problems.add(Problem::new(Code::Conflict, "address", reason).other((*key).clone()));
         }
         problems.count() != before
+    }
+
+    /// Whether the switch is to translate, and cannot: then it has no effect.
+    fn lacks_uplink(&self, node: &Node) -> bool {
+        self.translation == Some(Translation::Switch) && node.uplink.is_none() && self.is_here(node)
     }
 
     pub(crate) fn claim(&self, _name: &str, _desired: &Desired, _ids: &mut Ids) -> Result<(), Problem> {
@@ -220,10 +227,12 @@ pub(crate) fn pod_references(pods: &[String]) -> Vec<Reference> {
     pods.iter().enumerate().map(reference).collect()
 }
 
-/// The family's other Egress that counts for a Pod in this one's place: the one with the lowest name.
+/// The family's other Egress that counts for a Pod in this one's place: the one with the lowest name of those that have an effect.
 fn before(facts: &Facts<'_>, name: &str, pod: &str, family: Family) -> Option<Key> {
     let of_family = |key: &&Key| match facts.desired.get(key).map(|entry| &entry.object) {
-        Some(Object::Egress(other)) => Family::of(&other.address) == family,
+        Some(Object::Egress(other)) => {
+            Family::of(&other.address) == family && !other.contested(&key.name, facts, &mut Problems::default())
+        }
         _ => false,
     };
     let pod = Key::new(ObjectKind::Pod, pod);

@@ -14,12 +14,8 @@ pub(super) fn compile(egress: &Egress, name: &str, facts: &Facts<'_>, compiled: 
     if !facts.features().egress || !facts.node.has(Family::of(&egress.address)) {
         return;
     }
+    // Without an effect its Pods leave as if it were not there.
     if egress.contested(name, facts, &mut Problems::default()) {
-        let ip = Family::of(&egress.address).ip();
-        for (priority, source) in sources {
-            let line = format!("table=EgressMark, priority={priority},{ip},{source} actions=drop");
-            compiled.own(facts, "its address is another's", &line);
-        }
         return;
     }
     if egress.is_here(facts.node) {

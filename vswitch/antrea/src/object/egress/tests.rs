@@ -230,3 +230,51 @@ fn there_are_marks_for_255_addresses() {
     node_state.settle(plan);
     assert_eq!(node_state.ids().mark(&ip("172.16.1.0")), Some(7));
 }
+
+/// A conflict belongs to the Egress: its Pods leave as if it were not there, or by another one that names them.
+#[test]
+fn one_in_conflict_has_no_effect_on_its_pods() {
+    let of_web = |node_state: &NodeState| -> Vec<String> {
+        dump_of(node_state, &["EgressMark"]).into_iter().filter(|line| line.contains("web-7975")).collect()
+    };
+    let pods = || vec![Object::Pod(pod("web")), Object::Pod(pod("db")), Object::PeerNode(peer())];
+    let of_db = vec!["default/db".to_owned()];
+    let first = || Object::Egress(v1::Egress { name: "b".to_owned(), pods: of_db.clone(), ..egress("web") });
+    let without = of_web(&node_state(&document_node(), [pods(), vec![first()]].concat()));
+    let changes: [fn(&mut v1::Egress); 5] = [
+        |egress| egress.address = "10.10.0.25".to_owned(),
+        |egress| egress.address = "10.10.0.1".to_owned(),
+        |egress| egress.address = "10.10.1.1".to_owned(),
+        |egress| egress.set_translation(v1::EgressTranslation::Switch),
+        |egress| egress.node = "worker-3".to_owned(),
+    ];
+    for change in changes {
+        let mut bad = v1::Egress { name: "c".to_owned(), ..egress("web") };
+        change(&mut bad);
+        let bad = Object::Egress(bad);
+        let mut node_state = node_state(&document_node(), [pods(), vec![first(), bad.clone()]].concat());
+        assert_eq!(node_state.degraded().keys().map(|key| &*key.name).collect::<Vec<_>>(), ["c"], "{bad:?}");
+        assert_eq!(of_web(&node_state), without, "{bad:?}");
+        // Another one that names the Pod has it, though its name comes later; it loses it when the first one can be.
+        let other = Object::Egress(v1::Egress { name: "d".to_owned(), address: "192.168.77.120".to_owned(), ..egress("web") });
+        apply(&mut node_state, vec![other]);
+        let by_other = of_web(&node_state);
+        assert!(by_other.len() > without.len() && !node_state.degraded().contains_key(&Key::new(ObjectKind::Egress, "d")), "{bad:?}");
+        let good = Object::Egress(v1::Egress { name: "c".to_owned(), address: "192.168.77.121".to_owned(), ..egress("web") });
+        apply(&mut node_state, vec![good]);
+        assert_eq!(node_state.degraded().keys().map(|key| &*key.name).collect::<Vec<_>>(), ["d"], "{bad:?}");
+        apply(&mut node_state, vec![bad]);
+        assert_eq!(of_web(&node_state), by_other);
+    }
+    // The same when it is another object that takes the address.
+    let late = Object::Pod(v1::Pod { addresses: vec!["10.10.0.99".to_owned()], ..pod("web2") });
+    let taken = Object::Egress(v1::Egress { name: "a".to_owned(), address: "10.10.0.99".to_owned(), ..egress("web") });
+    let mut node_state = node_state(&document_node(), [pods(), vec![taken, Object::Egress(egress("web"))]].concat());
+    assert_eq!(node_state.degraded().keys().map(|key| &*key.name).collect::<Vec<_>>(), ["egress-web"]);
+    let before = dump(&node_state);
+    apply(&mut node_state, vec![late]);
+    assert_eq!(node_state.degraded().keys().map(|key| &*key.name).collect::<Vec<_>>(), ["a"]);
+    let plan = node_state.plan(Write { remove: vec![Key::new(ObjectKind::Pod, "default/web2")], ..Write::default() });
+    node_state.settle(plan);
+    assert_eq!(dump(&node_state), before);
+}
