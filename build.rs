@@ -1,13 +1,16 @@
-//! Compiles `proto/`. This is the build script of the crate `vswitch-proto` (proto/Cargo.toml says `build = "../build.rs"`).
+//! Compiles `proto/`. This is the build script of the crate `vswitch-proto` (proto/Cargo.toml says
+//! `build = "../build.rs"`).
 
 use prost_build::{Service, ServiceGenerator};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Makes of a service what tonic makes of it, and beside that `AnyNameService`, the service whoever implements it, with what puts one into
-/// a server (`Services` in proto/src/lib.rs). So all that a server does for a method is compiled once, with this crate. What tonic makes by
-/// itself is compiled with whoever implements the service, and again for its tests and in each way in which it is built. Names of services
-/// are unique among all packages: each is a method of the same `Services`.
+/// Makes of a service what tonic makes of it, and beside that `AnyNameService`, the service whoever
+/// implements it, with what puts one into a server (`Services` in proto/src/lib.rs). So all that a
+/// server does for a method is compiled once, with this crate. What tonic makes by itself is
+/// compiled with whoever implements the service, and again for its tests and in each way in which
+/// it is built. Names of services are unique among all packages: each is a method of the same
+/// `Services`.
 struct Any(Box<dyn ServiceGenerator>);
 
 impl ServiceGenerator for Any {

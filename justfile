@@ -1,4 +1,5 @@
-# What a contributor runs, by short names (https://just.systems). Each is a plain script or command, which works without just, too.
+# What a contributor runs, by short names (https://just.systems). Each is a plain script or command,
+# which works without just, too.
 
 # All names.
 default:

@@ -92,8 +92,8 @@ const VARS: &[&str] = &[
     "VIRTIO_RING_F_.*",
 ];
 
-/// Archives of a static link: the libraries in dependency order, then the PMDs, all whole (PMDs register themselves
-/// in constructors that nothing refers to).
+/// Archives of a static link: the libraries in dependency order, then the PMDs, all whole (PMDs
+/// register themselves in constructors that nothing refers to).
 const STATIC_LIBS: &[&str] = &[
     "log",
     "kvargs",
@@ -145,7 +145,8 @@ fn main() {
         link_shared(&dpdk)
     }
 
-    // rte_config.h is force-included by pkg-config's own flags; pkg-config(1) prints them, the crate does not.
+    // rte_config.h is force-included by pkg-config's own flags; pkg-config(1) prints them, the
+    // crate does not.
     let mut shim = cc::Build::new();
     shim.file("shim.c").flag("-include").flag("rte_config.h").flag("-march=x86-64-v3").warnings(true).opt_level(3);
     let mut bindings = bindgen::Builder::default()

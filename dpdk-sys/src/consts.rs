@@ -1,4 +1,5 @@
-//! Flags that bindgen drops without a word (`RTE_BIT64`, casts). `shim.c` exports C's values; the test compares.
+//! Flags that bindgen drops without a word (`RTE_BIT64`, casts). `shim.c` exports C's values; the
+//! test compares.
 
 macro_rules! constants {
     ($($name:ident = $value:expr;)*) => {

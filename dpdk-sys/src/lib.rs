@@ -1,7 +1,8 @@
-//! Raw bindings to the part of DPDK that vswitch uses. Safe wrappers live in the crate `vswitch-dpdk`.
+//! Raw bindings to the part of DPDK that vswitch uses. Safe wrappers live in the crate
+//! `vswitch-dpdk`.
 //!
-//! Functions come from an explicit allowlist (build.rs), inline functions from `shim.c`, the mbuf layout and the flag
-//! constants are written out here and tested against the C headers.
+//! Functions come from an explicit allowlist (build.rs), inline functions from `shim.c`, the mbuf
+//! layout and the flag constants are written out here and tested against the C headers.
 #![allow(unsafe_code, missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals)]
 
 mod consts;
@@ -35,7 +36,8 @@ pub fn constants() -> impl Iterator<Item = (&'static str, u64)> {
     table(unsafe { vs_constants.as_ptr() }, unsafe { vs_constants_len })
 }
 
-/// Field name and offset in `struct rte_mbuf`, then `sizeof` and `alignof`, as the C compiler sees them.
+/// Field name and offset in `struct rte_mbuf`, then `sizeof` and `alignof`, as the C compiler sees
+/// them.
 pub fn mbuf_layout() -> impl Iterator<Item = (&'static str, usize)> {
     // SAFETY: constant data of the shim.
     table(unsafe { vs_mbuf_layout.as_ptr() }, unsafe { vs_mbuf_layout_len })

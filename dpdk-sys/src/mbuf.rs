@@ -1,8 +1,10 @@
-//! `struct rte_mbuf` by hand: bindgen cannot express its unions and alignments. The test compares every offset with C's.
+//! `struct rte_mbuf` by hand: bindgen cannot express its unions and alignments. The test compares
+//! every offset with C's.
 
 use core::ffi::c_void;
 
-/// DPDK's packet buffer header: two cache lines, the data follows (rte_mbuf_core.h, 22.11, IOVA as PA).
+/// DPDK's packet buffer header: two cache lines, the data follows (rte_mbuf_core.h, 22.11, IOVA as
+/// PA).
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct rte_mbuf {

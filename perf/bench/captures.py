@@ -1,4 +1,5 @@
-"""Writes the captures that the cases play: frames with right checksums, one per connection, in a fixed shuffled order."""
+"""Writes the captures that the cases play: frames with right checksums, one per connection, in a
+fixed shuffled order."""
 
 import random
 import socket
@@ -16,7 +17,8 @@ PORTS = 60_000  # source ports that a client uses towards one server, from 1024
 RECORD = 16  # bytes before a packet in a capture
 FILE_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)  # microseconds, Ethernet
 
-# What is played to establish connections, and what is measured. Numbers of both ends' first bytes: see `_tcp_words`.
+# What is played to establish connections, and what is measured. Numbers of both ends' first bytes:
+# see `_tcp_words`.
 HANDSHAKE = {TCP: ("syn", "synack", "ack"), UDP: ("data", "rdata")}
 FROM_SERVER = ("synack", "rdata")
 CLIENT_START, SERVER_START = 1000, 5000
@@ -27,8 +29,9 @@ IMIX = (64, 594, 64, 594, 64, 64, 1518, 64, 594, 64, 594, 64)
 
 @dataclass(frozen=True)
 class Traffic:
-    """Connections of the document's client Pod: to the web Pod (`pod`), to a ClusterIP that leads there (`svc`), or to Pods of the peer
-    Node (`remote`). Sizes, on the wire and in turn, are those of data; by default the smallest with 6 bytes in a segment."""
+    """Connections of the document's client Pod: to the web Pod (`pod`), to a ClusterIP that leads
+    there (`svc`), or to Pods of the peer Node (`remote`). Sizes, on the wire and in turn, are those
+    of data; by default the smallest with 6 bytes in a segment."""
 
     kind: str
     six: bool = False
@@ -94,7 +97,8 @@ class Traffic:
 
 
 def _tcp_words(phase):
-    """Flags, sequence and acknowledged number; both ends have sent a SYN when there is data, which fits their windows for ever."""
+    """Flags, sequence and acknowledged number; both ends have sent a SYN when there is data, which
+    fits their windows for ever."""
     client, server = CLIENT_START + 1, SERVER_START + 1
     return {
         "syn": (SYN, CLIENT_START, 0),
@@ -113,7 +117,8 @@ def shuffled(numbers, seed):
 
 
 def source(device, *captures):
-    """What DPDK is to make a device of this name of, that plays these captures for ever, each by a receive queue of its own."""
+    """What DPDK is to make a device of this name of, that plays these captures for ever, each by a
+    receive queue of its own."""
     return ",".join([device, *(f"rx_pcap={path}" for path in captures), "infinite_rx=1"])
 
 
@@ -126,8 +131,9 @@ def write(path, packets):
 
 
 def write_openings(path, count, six=False):
-    """SYNs of `count` connections to Pods of the peer Node, no two alike; millions within a second: they are copies of one packet, and what
-    differs in the sequence number makes up in the checksum for what differs in ports and addresses."""
+    """SYNs of `count` connections to Pods of the peer Node, no two alike; millions within a second:
+    they are copies of one packet, and what differs in the sequence number makes up in the checksum
+    for what differs in ports and addresses."""
     if count > 252 * PORTS:
         raise ValueError(f"a client has {252 * PORTS} connections to the peer's Pods at most")
     traffic, ports = Traffic("remote", six), shuffled(range(1024, 1024 + PORTS), 1)
@@ -160,8 +166,8 @@ def write_openings(path, count, six=False):
 
 
 def write_mac_pairs(path, packets, pairs):
-    """`packets` UDP packets of 60 bytes (64 with their FCS), in turn between `pairs` pairs of addresses. Returns the
-    addresses of the senders and of the receivers."""
+    """`packets` UDP packets of 60 bytes (64 with their FCS), in turn between `pairs` pairs of
+    addresses. Returns the addresses of the senders and of the receivers."""
     sources = [f"02:00:00:00:00:{i:02x}" for i in range(pairs)]
     destinations = [f"02:00:00:00:01:{i:02x}" for i in range(pairs)]
     frames = (
@@ -179,7 +185,8 @@ def tcp_header(source_port, destination_port, flags, sequence, acknowledged):
 
 
 def ip_frame(destination_mac, source_mac, source, destination, protocol, segment):
-    """An Ethernet frame, at least 60 bytes long, of an IPv4 or IPv6 packet; its checksums are right, those of IP, TCP and UDP."""
+    """An Ethernet frame, at least 60 bytes long, of an IPv4 or IPv6 packet; its checksums are
+    right, those of IP, TCP and UDP."""
     six = ":" in source
     ends = b"".join(socket.inet_pton(socket.AF_INET6 if six else socket.AF_INET, address) for address in (source, destination))
     pseudo = ends + struct.pack("!IBBBB", len(segment), 0, 0, 0, protocol)

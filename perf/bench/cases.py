@@ -1,5 +1,5 @@
-"""All cases by name. A case is a function `case(bench, device, round_)` that measures one of its devices ("switch", "ovs", "testpmd") once
-and returns a Sample."""
+"""All cases by name. A case is a function `case(bench, device, round_)` that measures one of its
+devices ("switch", "ovs", "testpmd") once and returns a Sample."""
 
 from . import cluster, established, flows, forwarding, guests, latency, opening, stress, tunnel, vhost, workers
 from .captures import IMIX, UDP, Traffic

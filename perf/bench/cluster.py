@@ -1,5 +1,6 @@
-"""A big cluster told by gRPC (`antrea.v1`) to a switch that forwards: what it costs to program, and what established connections notice. Beside it, Open
-vSwitch with the flows, groups and meters that it came to, loaded by `ovs-ofctl bundle`."""
+"""A big cluster told by gRPC (`antrea.v1`) to a switch that forwards: what it costs to program, and
+what established connections notice. Beside it, Open vSwitch with the flows, groups and meters that
+it came to, loaded by `ovs-ofctl bundle`."""
 
 import contextlib
 import json
@@ -26,9 +27,11 @@ PYTHON = "/usr/bin/python3"  # Debian's, which has gRPC
 CONNECTIONS = 1000
 CHANGES = 100
 TRAFFIC = Traffic("pod")
-# Ports of the Node: its other Pods are called as the agent of `cluster_client.py` does. DPDK has 32 devices at most, so these are ports without any.
+# Ports of the Node: its other Pods are called as the agent of `cluster_client.py` does. DPDK has 32
+# devices at most, so these are ports without any.
 PODS = {f"p{number}": 1000 + number for number in range(100)}
-WAITER = "waiter"  # where a Service of the cluster leads, to which the client sends all the time and at first may not
+# Where a Service of the cluster leads, to which the client sends all the time and at first may not
+WAITER = "waiter"
 NUMBERS = {name: document.NUMBERS[name] for name in ("tun", "gw", "client", "web")} | {WAITER: 999}
 WAITER_ADDRESS = ("10.111.255.254", 53)
 REPLY_MAX_S = 120.0
@@ -70,7 +73,8 @@ class Agent:
 
 
 class Ports(Players):
-    """Players in a bridge that is the agent's: objects hold their ports, so they are exchanged while the Pods are elsewhere."""
+    """Players in a bridge that is the agent's: objects hold their ports, so they are exchanged
+    while the Pods are elsewhere."""
 
     def __init__(self, dut, agent=None):
         self.dut, self.agent = dut, agent
@@ -130,7 +134,8 @@ def _counted(dut):
 
 
 def _capture(bench):
-    """A function that gives captures of connections; in that of the client's data there is a datagram to the Service, too."""
+    """A function that gives captures of connections; in that of the client's data there is a
+    datagram to the Service, too."""
     capture = capture_of(bench, TRAFFIC, range(CONNECTIONS))
 
     def of(phase):
@@ -295,7 +300,8 @@ def _keep(bench, dut, name):
 
 
 def portable_line(line):
-    """A flow as dumped, without what was counted and without what Open vSwitch does not have: its tracker knows no ct_forget, and no reject."""
+    """A flow as dumped, without what was counted and without what Open vSwitch does not have: its
+    tracker knows no ct_forget, and no reject."""
     line = re.sub(r"(duration|n_packets|n_bytes|idle_age|hard_age)=[^,]*, ?", "", line.strip())
     head, actions = line.split(" actions=", 1)
     actions = re.sub(r"reject\((?:[^()]|\([^()]*\))*\),?|ct_forget,?", "", actions).rstrip(",")

@@ -1,8 +1,11 @@
-"""An agent of a big cluster: a program of its own, since the generated client needs Debian's Python. Each line of its input is a JSON list, the name of
-a command and its arguments; each line of its output is what came of it. Arguments: the switch's socket, addresses of Pods that the cluster has.
+"""An agent of a big cluster: a program of its own, since the generated client needs Debian's
+Python. Each line of its input is a JSON list, the name of a command and its arguments; each line of
+its output is what came of it. Arguments: the switch's socket, addresses of Pods that the cluster
+has.
 
-The cluster: Pods on Nodes of 100, this Node's first; half as many Services as Pods, of 20 endpoints each; half as many policies, of three rules each.
-Endpoints, members of groups and ports are drawn from pools, so that Services and rules share them."""
+The cluster: Pods on Nodes of 100, this Node's first; half as many Services as Pods, of 20 endpoints
+each; half as many policies, of three rules each. Endpoints, members of groups and ports are drawn
+from pools, so that Services and rules share them."""
 
 import json
 import random
@@ -25,7 +28,8 @@ ANTREA_EVERY = 5  # of so many policies one is Antrea's
 BIG, BIG_RULES = "all Pods", 5  # a group of everybody, and how many rules name it
 BATCH = 1000  # objects in a message
 NODE = "node-0"
-WAITER_SERVICE, WAITER = "10.111.255.254", "10.10.0.99"  # a Service whose only endpoint is this Pod: who reaches it, met the whole sync
+# A Service whose only endpoint is this Pod: who reaches it, met the whole sync
+WAITER_SERVICE, WAITER = "10.111.255.254", "10.10.0.99"
 
 
 def mac(text):
@@ -33,15 +37,17 @@ def mac(text):
 
 
 class Cluster:
-    """What is to be. `traffic` are the client's and the server's (address, MAC) of the connections that are measured; they are Pods of this Node
-    beside the others, bound by a policy of their own."""
+    """What is to be. `traffic` are the client's and the server's (address, MAC) of the connections
+    that are measured; they are Pods of this Node beside the others, bound by a policy of their
+    own."""
 
     def __init__(self, pods, traffic):
         self.pods, self.traffic = pods, traffic
         self.chance = random.Random(8)
 
     def address(self, number):
-        """Of a Pod: 10.10.NODE.x; the first ones are this Node's. The measured Pods have addresses of their own."""
+        """Of a Pod: 10.10.NODE.x; the first ones are this Node's. The measured Pods have addresses
+        of their own."""
         return f"10.10.{number // PER_NODE}.{101 + number % PER_NODE}"
 
     def config(self):
@@ -51,8 +57,8 @@ class Cluster:
             gateway=node.Gateway(port="gw", mac=mac("ba:5e:d1:55:aa:c0"), addresses=["10.10.0.1"]), tunnel=node.Tunnel(port="tun"))
 
     def few(self, aside=False):
-        """The Pods that are measured, and their policies: the client may speak TCP to the server, and nothing else. `aside`: they have ports of Pods that
-        come later."""
+        """The Pods that are measured, and their policies: the client may speak TCP to the server,
+        and nothing else. `aside`: they have ports of Pods that come later."""
         for name, spare, (address, own) in zip(("client", "web"), ("p0", "p1"), self.traffic):
             yield sync.Object(pod=pod.Pod(name=f"measured/{name}", port=spare if aside else name, addresses=[address], mac=mac(own)))
             yield sync.Object(address_group=policy.AddressGroup(name=f"the {name}", members=[policy.GroupMember(pod=f"measured/{name}")]))
@@ -154,7 +160,8 @@ class Client:
         return self._sync(self.cluster.few())
 
     def aside(self):
-        """The measured Pods are at other ports, so that theirs may be exchanged: were they removed, their connections would end."""
+        """The measured Pods are at other ports, so that theirs may be exchanged: were they removed,
+        their connections would end."""
         return self._sync(self.cluster.few(aside=True))
 
     def all(self):

@@ -1,4 +1,5 @@
-"""The flows, groups and meter of Antrea's pipeline document, with numbers for names: the same text for every device."""
+"""The flows, groups and meter of Antrea's pipeline document, with numbers for names: the same text
+for every device."""
 
 import re
 from dataclasses import dataclass, field
@@ -7,13 +8,15 @@ from vsw.antrea import pipeline, world
 
 from .captures import UDP
 
-# A Service's Endpoint is the local web Pod only, so that the way of replies is known. The document shows groups 9 to 11.
+# A Service's Endpoint is the local web Pod only, so that the way of replies is known. The document
+# shows groups 9 to 11.
 ENDPOINT_GROUPS = (10, 12, 14, 16, 17, 18)
 ENDPOINT = "bucket=bucket_id:0,weight:100,actions=set_field:0xa0a0018->reg3,set_field:0x50/0xffff->reg4,resubmit(,EndpointDNAT)"
 ZONE = 65520  # of connections over IPv4
 METER = "meter=256,pktps,burst,bands=type=drop,rate=100,burst_size=200"
 
-# Ports where traffic may come out, by the names that the cases use; `client` and the port of the servers are in `NUMBERS` too.
+# Ports where traffic may come out, by the names that the cases use; `client` and the port of the
+# servers are in `NUMBERS` too.
 NUMBERS = {"tun": 1, "gw": 2, "tap0": 34, "client": 36, "web": 37, "db": 38, "tap2": 39, "l7tap0": 40, "l7tap1": 41}
 
 
@@ -40,7 +43,8 @@ def program(traffic):
 
 
 def guards(count):
-    """Flows that hold `count` Pods to their IPv6 addresses in neighbour discovery, the client first, as an agent writes them."""
+    """Flows that hold `count` Pods to their IPv6 addresses in neighbour discovery, the client
+    first, as an agent writes them."""
     pods = [(NUMBERS["client"], world.CLIENT.mac, world.CLIENT.v6)]
     pods += [(1000 + i, f"5e:00:00:00:{i >> 8:02x}:{i & 255:02x}", f"fd00:10:244::{i:x}") for i in range(1, count)]
     guard = "table=SpoofGuard,priority=210,icmp6,in_port={},dl_src={},icmp_type=136,icmp_code=0,nd_target={} actions=NORMAL"

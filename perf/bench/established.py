@@ -1,4 +1,5 @@
-"""Established connections through Antrea's pipeline document: handshakes first, through both ports; then data, for ever."""
+"""Established connections through Antrea's pipeline document: handshakes first, through both ports;
+then data, for ever."""
 
 import contextlib
 import time
@@ -10,13 +11,16 @@ from . import document, testpmd
 from .captures import TCP, source
 from .switch import MBUFS
 
-PLAYED = 3  # times that every packet of a handshake is played: the first ones of a port that is not fully there yet are lost
+# Times that every packet of a handshake is played: the first ones of a port that is not fully there
+# yet are lost
+PLAYED = 3
 PLAY_S = 20.0  # at most
 SETTLE_S = 1.0  # beside the warm-up: caches of the device fill
 
 
 class Players:
-    """The ports of a device under test: each is a sink, or plays a capture for ever (what it is to send is counted and freed)."""
+    """The ports of a device under test: each is a sink, or plays a capture for ever (what it is to
+    send is counted and freed)."""
 
     def __init__(self, dut):
         self.dut, self.playing = dut, {}
@@ -35,8 +39,9 @@ class Players:
 
 
 def establish(dut, players, traffic, connections, *captures, cores=None):
-    """Plays the handshakes, a part of them by each receive queue, of captures that are as large, on these cores; Failure when the device does not show all
-    connections as established then. Returns their number."""
+    """Plays the handshakes, a part of them by each receive queue, of captures that are as large, on
+    these cores; Failure when the device does not show all connections as established then. Returns
+    their number."""
     for phase in traffic.handshake:
         name = traffic.port(phase)
         players.play(name, *(capture(phase) for capture in captures), queues=len(captures))
@@ -48,7 +53,8 @@ def establish(dut, players, traffic, connections, *captures, cores=None):
 
 
 def check(dut, traffic, connections):
-    """Counts the connections that the device shows as established, or for UDP at all; Failure when it is not this number."""
+    """Counts the connections that the device shows as established, or for UDP at all; Failure when
+    it is not this number."""
     lines = dut.dump_connections().splitlines()
     word = "state=ESTABLISHED" if traffic.protocol == TCP else "udp,"
     shown = sum(word in line for line in lines)
@@ -75,7 +81,8 @@ def case(traffic, connections):
     def run(bench, device, round_):
         capture = capture_of(bench, traffic, range(connections))
         loops = ["data"] if traffic.one_way else ["data", "rdata"]
-        mbufs = MBUFS + len(loops) * connections  # a source keeps every packet of its capture in an mbuf
+        # A source keeps every packet of its capture in an mbuf
+        mbufs = MBUFS + len(loops) * connections
         with contextlib.ExitStack() as stack:
             if device == "testpmd":
                 vdevs = [source(f"net_pcap{i}", capture(phase)) for i, phase in enumerate(loops)]

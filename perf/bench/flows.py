@@ -1,4 +1,5 @@
-"""Stateless forwarding through the flow caches: many flows, few rules. The same rules and devices for switch and OVS-DPDK."""
+"""Stateless forwarding through the flow caches: many flows, few rules. The same rules and devices
+for switch and OVS-DPDK."""
 
 import contextlib
 

@@ -13,7 +13,8 @@ PCAP_PACKETS, PCAP_PAIRS = 1000, 16
 
 
 def l2_pcap_null(bench, device, round_):
-    """Receives small packets from memory without end (net_pcap), sends them to nowhere (net_null)."""
+    """Receives small packets from memory without end (net_pcap), sends them to nowhere
+    (net_null)."""
     capture = bench.directory / "in.pcap"
     sources, destinations = write_mac_pairs(capture, PCAP_PACKETS, PCAP_PAIRS)
     devices = (source("net_pcap0", capture), "net_null0,no-rx=1")
@@ -29,7 +30,8 @@ def l2_pcap_null(bench, device, round_):
 
 
 def check_fdb(switch, expected, limit=5.0):
-    """Waits until the bridge knows every address at its port: what is measured is known unicast, not flooding."""
+    """Waits until the bridge knows every address at its port: what is measured is known unicast,
+    not flooding."""
     deadline = time.monotonic() + limit
     while True:
         known = {row["mac"]: row["port"] for row in daemon.rows(switch.daemon.json("fdb-show", "br0"))}

@@ -1,4 +1,5 @@
-"""Where the cycles go: the worker's core sampled with `perf record`, samples resolved to functions (those that were inlined, too) and stages."""
+"""Where the cycles go: the worker's core sampled with `perf record`, samples resolved to functions
+(those that were inlined, too) and stages."""
 
 import contextlib
 import re
@@ -70,7 +71,8 @@ class Recorder:
             raise Failure(f"perf record has recorded nothing: {complaint or 'no reason given'}")
 
     def functions(self, cycles):
-        """[(function, stage, cycles per packet)], the dearest first, of so many cycles per packet."""
+        """[(function, stage, cycles per packet)], the dearest first, of so many cycles per
+        packet."""
         text = machine.output(["perf", "script", "-i", self.data, "-F", "pid,tid,ip,sym,dso"], timeout=60)
         mine = samples(text, self.pid)
         total = sum(mine.values())
@@ -123,7 +125,8 @@ def inlined(text):
 
 
 def place(frames, symbol, dso):
-    """(function, stage) of a sample: of the innermost function that is ours, with its file; else of the symbol."""
+    """(function, stage) of a sample: of the innermost function that is ours, with its file; else of
+    the symbol."""
     for function, file in frames:
         if found := re.search(r"(?:^|/)((?:vswitch|dpdk-sys)/.*)", file):
             # What vectors do is part of what they do it for.
@@ -146,7 +149,8 @@ def stage(text, table, otherwise):
 
 
 def short(function):
-    """A function's name without its hash, generic arguments and all but the last two parts of its path."""
+    """A function's name without its hash, generic arguments and all but the last two parts of its
+    path."""
     name = re.sub(r"::h[0-9a-f]{16}$", "", function)
     while (plain := re.sub(r"(?:::)?<[^<>]*>", "", name)) != name:
         name = plain

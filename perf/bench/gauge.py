@@ -1,7 +1,8 @@
 """How fast the core under test is, apart from what runs on it.
 
-The other half of a physical core (hyper-threading) may be another tenant's: nobody's accounts show it, yet it takes up to half of what this half does. A fixed piece of work that needs nothing but the core
-tells: it takes longer then. It is done on the core before and behind each round."""
+The other half of a physical core (hyper-threading) may be another tenant's: nobody's accounts show
+it, yet it takes up to half of what this half does. A fixed piece of work that needs nothing but the
+core tells: it takes longer then. It is done on the core before and behind each round."""
 
 import os
 import time

@@ -1,4 +1,5 @@
-"""perf/gen: the program that sends packets at a rate and tells how long they took. It speaks in lines of JSON."""
+"""perf/gen: the program that sends packets at a rate and tells how long they took. It speaks in
+lines of JSON."""
 
 import json
 import os
@@ -22,7 +23,8 @@ class Generator:
             self.process = machine.spawn([*argv, *options], use_cores, stdout=subprocess.PIPE, stderr=errors)
 
     def event(self, name, limit):
-        """Its next event, which is to be of this name; Failure when none comes within `limit` seconds."""
+        """Its next event, which is to be of this name; Failure when none comes within `limit`
+        seconds."""
         deadline = time.monotonic() + limit
         while b"\n" not in self.rest:
             if not select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:

@@ -10,16 +10,19 @@ from vsw.machine import Failure
 from .sample import Interval, all_ports
 
 SIDES = ("a", "b")
-# A device with all offloads, and one with none: checksums and segments are made by the guest's kernel.
+# A device with all offloads, and one with none: checksums and segments are made by the guest's
+# kernel.
 WAYS = {"on": "", "off": ",".join(f"{name}=off" for name in (
     "csum", "guest_csum", "gso", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo", "host_tso4", "host_tso6", "host_ecn", "host_ufo"))}
 REACH_S = 20
-# Short transfers of both ways in turn, for each second that was asked for: what disturbs a virtual machine lasts for some of them, and is alike for neighbours.
+# Short transfers of both ways in turn, for each second that was asked for: what disturbs a virtual
+# machine lasts for some of them, and is alike for neighbours.
 TRANSFER_S, TURNS = 1, 3
 
 
 def tcp(bench, device, round_):
-    """TCP from one Linux guest to another, with all offloads and with none; cycles are for 1,000 bytes, with all."""
+    """TCP from one Linux guest to another, with all offloads and with none; cycles are for 1,000
+    bytes, with all."""
     boot = guest.image(bench.directory)
     settings = bench.ovs_settings
     with contextlib.ExitStack() as stack:
@@ -85,7 +88,8 @@ def _cycles_per_kb(transfer):
 
 
 def _sample(bench, turns):
-    """Packets are thousands of bytes, of the transfer with offloads. Of each way's transfers the one of median cycles counts; of ratios the median of neighbours'."""
+    """Packets are thousands of bytes, of the transfer with offloads. Of each way's transfers the
+    one of median cycles counts; of ratios the median of neighbours'."""
     results = {way: sorted((turn[way] for turn in turns), key=_cycles_per_kb)[len(turns) // 2] for way in WAYS}
     per_kb = {way: _cycles_per_kb(transfer) for way, transfer in results.items()}
     interval, _, received = results["on"]

@@ -1,4 +1,5 @@
-"""How long packets take, at half of what the device can do on these ends: `perf/gen` at both ends, over vhost-user."""
+"""How long packets take, at half of what the device can do on these ends: `perf/gen` at both ends,
+over vhost-user."""
 
 import contextlib
 
@@ -30,7 +31,8 @@ def learning(bench, device, stack, paths):
 
 @contextlib.contextmanager
 def pods(bench, device, stack, paths):
-    """Data of 1,000 established connections of a Pod to a Pod through Antrea's pipeline document, one way, in frames of 76 bytes."""
+    """Data of 1,000 established connections of a Pod to a Pod through Antrea's pipeline document,
+    one way, in frames of 76 bytes."""
     # What the document sends to the web Pod it leads through this port first.
     ports = dict(zip(("client", "tap0"), paths))
     dut = established_pods(bench, device, stack, document.program(TRAFFIC), TRAFFIC, CONNECTIONS, ports)
@@ -41,7 +43,8 @@ def pods(bench, device, stack, paths):
 
 
 def case(world_of):
-    """The case of a world: a context manager that gives the device under test and what the generator is to send."""
+    """The case of a world: a context manager that gives the device under test and what the
+    generator is to send."""
 
     def run(bench, device, round_):
         paths = sockets(bench, 2)
@@ -81,7 +84,8 @@ def measure(dut, generator, seconds):
 
 
 def figures(most, half, light):
-    """The times at half load and at the light one, and what one must know of the generator to judge them."""
+    """The times at half load and at the light one, and what one must know of the generator to judge
+    them."""
     found = {"no room %": round(100 * most["blocked"], 1), "half load kpps": round(half["sent_pps"] / 1e3, 1)}
     for word, result in (("half", half), ("light", light)):
         found |= {f"{word} {name} us": result["latency_us"][name] for name in TIMES}

@@ -1,4 +1,5 @@
-"""New connections per second: the first packets of millions of them, read from a capture, through Antrea's pipeline document."""
+"""New connections per second: the first packets of millions of them, read from a capture, through
+Antrea's pipeline document."""
 
 import contextlib
 import time
@@ -22,7 +23,9 @@ STEADY_AFTER_S = 1.5  # the first ones have expired
 READING_S = 120.0  # for all to be read, at most
 GUARDED = 100  # Pods whose neighbour discovery is guarded, in the case over IPv6
 MISSED = 0.01  # part of the connections over IPv6 that may be misses of the switch's caches
-LOST = 0.05  # part of the packets that may be lost: the first ones of a port that is not fully there yet (Open vSwitch)
+# Part of the packets that may be lost: the first ones of a port that is not fully there yet (Open
+# vSwitch)
+LOST = 0.05
 
 
 def _opened(interval, work, tsc_hz):

@@ -1,4 +1,5 @@
-"""Open vSwitch as a peer: OVS-DPDK (Debian's openvswitch-switch-dpdk) with one PMD thread on the core under test, or without DPDK."""
+"""Open vSwitch as a peer: OVS-DPDK (Debian's openvswitch-switch-dpdk) with one PMD thread on the
+core under test, or without DPDK."""
 
 import ipaddress
 import os
@@ -95,10 +96,12 @@ class Ovs:
         self.vsctl("del-port", self.bridge_of.pop(name, "br0"), name)
 
     def add_tunnel(self, name, number, kind, underlay, address, mac):
-        """Adds a flow-based tunnel port of a kind (geneve, vxlan, gre), and a bridge for its packets with our address, with its length, at its interface."""
+        """Adds a flow-based tunnel port of a kind (geneve, vxlan, gre), and a bridge for its
+        packets with our address, with its length, at its interface."""
         self.vsctl("add-br", underlay, "--", "set", "bridge", underlay, "datapath_type=netdev", f'other_config:hwaddr="{mac}"',
                    "protocols=OpenFlow10,OpenFlow15")
-        # Whether somebody else has an address of IPv6 would be asked for a second, during which it cannot be used.
+        # Whether somebody else has an address of IPv6 would be asked for a second, during which it
+        # cannot be used.
         at_once = ["nodad"] if ":" in address else []
         machine.output(["ip", "address", "add", address, "dev", underlay, *at_once])
         machine.output(["ip", "link", "set", underlay, "up"])
@@ -132,7 +135,8 @@ class Ovs:
                 self.ofctl(f"add-{kind}", "br0", path)
 
     def bundle(self, path):
-        """Does to groups and flows what the lines of a file say, in one transaction, as OpenFlow has it; lines that begin with "meter" are added before."""
+        """Does to groups and flows what the lines of a file say, in one transaction, as OpenFlow
+        has it; lines that begin with "meter" are added before."""
         lines = path.read_text().splitlines()
         there = self.ofctl("dump-meters", "br0")
         for line in lines:
@@ -168,7 +172,8 @@ class Ovs:
         return self.appctl("dpctl/dump-conntrack")
 
     def pmd(self):
-        """What the PMD threads say since pmd-stats-clear: cycles per received packet, the busy part of their time, hits of caches."""
+        """What the PMD threads say since pmd-stats-clear: cycles per received packet, the busy part
+        of their time, hits of caches."""
         return pmd_stats(self.appctl("dpif-netdev/pmd-stats-show"))
 
     def clear(self):
@@ -190,11 +195,13 @@ class Ovs:
         return 1024 * int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())[1])
 
     def connection_memory(self, before):
-        """Bytes for one connection: what the process has grown by since it was `before` bytes, by the connections that there are."""
+        """Bytes for one connection: what the process has grown by since it was `before` bytes, by
+        the connections that there are."""
         return (self.resident() - before) / max(1, self.connections())
 
     def measure(self, seconds, body=time.sleep, read=None):
-        """A Sample of what it does during `body(seconds)`; `read` gives packets received and sent, by default those of all ports."""
+        """A Sample of what it does during `body(seconds)`; `read` gives packets received and sent,
+        by default those of all ports."""
         time.sleep(WARM_UP_S)
         self.clear()
         with Interval(self.pid, read or partial(all_ports, self), self.cores) as interval:
@@ -205,7 +212,8 @@ class Ovs:
         return result
 
     def measure_best(self, seconds, read=None):
-        """The better of two Samples: with its signature match cache (SMC) off, as it is by default, and on."""
+        """The better of two Samples: with its signature match cache (SMC) off, as it is by default,
+        and on."""
         samples = []
         for setting in ("smc-enable=false", "smc-enable=true"):
             self.vsctl("set", "Open_vSwitch", ".", f"other_config:{setting}")
@@ -233,7 +241,8 @@ def datapath_ports(text):
 
 
 def pmd_stats(text):
-    """`dpif-netdev/pmd-stats-show`: cycles per packet, the busy part of the time, {cache: hits}; sums and means over PMD threads."""
+    """`dpif-netdev/pmd-stats-show`: cycles per packet, the busy part of the time, {cache: hits};
+    sums and means over PMD threads."""
     text = text.split("main thread:")[0]
     cycles = [float(number) for number in re.findall(r"avg cycles per packet: ([\d.]+)", text)]
     busy = [float(number) for number in re.findall(r"processing cycles: \d+ \(([\d.]+)%\)", text)]

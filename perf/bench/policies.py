@@ -1,5 +1,6 @@
-"""115,000 policy flows: 5,000 conjunctive rules of 10 sources, 10 ports and 2 services each, every rule at a priority of its own, as an
-agent writes them. Addresses, ports and services come from the pools of a big cluster, so that rules share them."""
+"""115,000 policy flows: 5,000 conjunctive rules of 10 sources, 10 ports and 2 services each, every
+rule at a priority of its own, as an agent writes them. Addresses, ports and services come from the
+pools of a big cluster, so that rules share them."""
 
 import random
 

@@ -5,7 +5,8 @@ from xml.sax.saxutils import escape
 
 DEVICES = ("switch", "ovs", "testpmd")
 COLORS = {"switch": "#2b6cb0", "ovs": "#dd6b20", "testpmd": "#a0aec0"}
-SHARED = 1.2  # times the gauge's shortest time from which on somebody else was on the core (bench/gauge.py)
+# Times the gauge's shortest time from which on somebody else was on the core (bench/gauge.py)
+SHARED = 1.2
 ENOUGH = 3  # rounds that a median is of
 
 
@@ -20,8 +21,9 @@ def calm(rounds):
 
 
 def summarize(samples):
-    """{case: {device: [sample dicts]}} as {case: {device: {samples, medians}, ratio}}. Rounds during which somebody else was on the core are left out, where each
-    device of the case has enough others: what is compared is of the same kind."""
+    """{case: {device: [sample dicts]}} as {case: {device: {samples, medians}, ratio}}. Rounds
+    during which somebody else was on the core are left out, where each device of the case has
+    enough others: what is compared is of the same kind."""
     result = {}
     for case, devices in samples.items():
         entry = {}
@@ -93,7 +95,8 @@ def _figure_lines(summary, wide):
 
 
 def middle_functions(entry):
-    """The recorded functions of the switch's round with the median of cycles; None when there are none."""
+    """The recorded functions of the switch's round with the median of cycles; None when there are
+    none."""
     rounds = sorted(entry.get("switch", {}).get("rounds", []), key=lambda each: each["cycles_per_packet"])
     return rounds[len(rounds) // 2].get("functions") if rounds else None
 
@@ -107,8 +110,8 @@ def machine_line(machine):
 
 
 def chart(summary, machine):
-    """The summary as an SVG: one panel for Mpps, one for cycles per packet; bars are medians, whiskers lowest to highest, each case to its
-    own scale."""
+    """The summary as an SVG: one panel for Mpps, one for cycles per packet; bars are medians,
+    whiskers lowest to highest, each case to its own scale."""
     panels = (("mpps", "Mpps (more is better)"), ("cycles_per_packet", "TSC cycles per packet (less is better)"))
     bar, gap, left, panel_width, pad = 22, 20, 210, 300, 110
     cases = [case for case, entry in summary.items() if any(device in entry for device in DEVICES)]

@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass, field
 
 from vsw.machine import Failure, preemptions, run_times
 
-SATURATED = 0.9  # busy part of a core from which on it counts as saturated; testpmd leaves its loop's own cycles out
+# Busy part of a core from which on it counts as saturated; testpmd leaves its loop's own cycles out
+SATURATED = 0.9
 WARM_UP_S = 1.0
 
 
@@ -15,16 +16,21 @@ class Sample:
 
     mpps: float  # millions of packets per second that it received and sent on
     cycles_per_packet: float  # of the time that its pollers had their cores
-    cycles_from: str  # "saturated": tsc_hz / pps; "busy": busy cycles / packets, the core had idle time
+    # "saturated": tsc_hz / pps; "busy": busy cycles / packets, the core had idle time
+    cycles_from: str
     busy: float  # part of the core's time
     forwarded: float  # packets sent / packets received
     tsc_hz: int
-    on_core: float = 1.0  # part of the time that its pollers had their cores; the rest went to something else
-    preempted: int = 0  # times that something else got a core of the device under test during the measurement
+    # Part of the time that its pollers had their cores; the rest went to something else
+    on_core: float = 1.0
+    # Times that something else got a core of the device under test during the measurement
+    preempted: int = 0
     generator_busy: float | None = None  # part of the generator's core's time
-    established: int | None = None  # connections that the device showed as established before the measurement
+    # Connections that the device showed as established before the measurement
+    established: int | None = None
     caches: dict | None = None  # what the device says of its caches, over the measurement
-    functions: list | None = None  # (function, stage, cycles per packet), the dearest first, when they were recorded
+    # (function, stage, cycles per packet), the dearest first, when they were recorded
+    functions: list | None = None
     figures: dict = field(default_factory=dict)  # more figures of this case, by name with unit
 
     @property
@@ -67,14 +73,16 @@ def all_ports(dut):
 
 
 def on_core(before, after, nanoseconds, pollers):
-    """The part of the time that the pollers, the busiest threads, had a core; of `run_times` before and after. They must not sleep: that would count as taken from them."""
+    """The part of the time that the pollers, the busiest threads, had a core; of `run_times` before
+    and after. They must not sleep: that would count as taken from them."""
     gone = sorted((time - before.get(thread, 0) for thread, time in after.items()), reverse=True)
     return min(1.0, sum(gone[:pollers]) / (nanoseconds * pollers))
 
 
 class Interval:
-    """Counters of a device before and after the body of a `with`: elapsed seconds, packets received and sent, preemptions, and the part of the
-    time that its pollers (as many as it has cores) had their cores."""
+    """Counters of a device before and after the body of a `with`: elapsed seconds, packets received
+    and sent, preemptions, and the part of the time that its pollers (as many as it has cores) had
+    their cores."""
 
     def __init__(self, pid, read, cores=1):
         self.pid, self.read, self.cores = pid, read, cores
@@ -97,21 +105,23 @@ class Interval:
         return self.judge(sample(self.received, self.sent, self.elapsed, tsc_hz, busy, busy_cycles_per_packet, self.cores))
 
     def busy_sample(self, tsc_hz, busy_cycles_per_packet):
-        """A Sample of cores that were busy with these packets for a part of the time only; the rate is what they could do all the time."""
+        """A Sample of cores that were busy with these packets for a part of the time only; the rate
+        is what they could do all the time."""
         mpps = self.cores * tsc_hz / (busy_cycles_per_packet * self.on_core) / 1e6
         forwarded = self.sent / self.received
         return self.judge(Sample(round(mpps, 4), busy_cycles_per_packet, "busy", 1.0, round(forwarded, 5), tsc_hz))
 
     def judge(self, result):
-        """Takes the time that something else had the cores out of a Sample's cycles: they were counted by the TSC, which goes on meanwhile."""
+        """Takes the time that something else had the cores out of a Sample's cycles: they were
+        counted by the TSC, which goes on meanwhile."""
         result.preempted, result.on_core = self.preempted, round(self.on_core, 4)
         result.cycles_per_packet = round(result.cycles_per_packet * self.on_core, 1)
         return result
 
 
 def sample(packets, sent, seconds, tsc_hz, busy, busy_cycles_per_packet, cores=1):
-    """Makes a Sample of counters; Failure when packets were lost or none came: then there was nothing to measure. `busy` is the part of
-    all `cores`."""
+    """Makes a Sample of counters; Failure when packets were lost or none came: then there was
+    nothing to measure. `busy` is the part of all `cores`."""
     if packets == 0:
         raise Failure("no packet came through the device under test")
     forwarded = sent / packets

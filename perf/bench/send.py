@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Sends the packets of a capture on an interface, for ever: send.py INTERFACE CAPTURE PACKETS_PER_SECOND (0: as many as go)."""
+"""Sends the packets of a capture on an interface, for ever: send.py INTERFACE CAPTURE
+PACKETS_PER_SECOND (0: as many as go)."""
 
 import socket
 import struct
@@ -21,7 +22,8 @@ def packets_of(path):
 
 
 def send(interface, packets, rate):
-    """Until the process is ended. Packets for which the kernel has no room are lost: it is a source, not a service."""
+    """Until the process is ended. Packets for which the kernel has no room are lost: it is a
+    source, not a service."""
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
         raw.bind((interface, 0))
         start, sent = time.monotonic(), 0

@@ -1,4 +1,5 @@
-"""What established connections keep of their rate while something else goes on: changes of flows, dumps, attacks from another port."""
+"""What established connections keep of their rate while something else goes on: changes of flows,
+dumps, attacks from another port."""
 
 import contextlib
 import random
@@ -30,14 +31,16 @@ EFFECTS = 300  # changes of which the effect is timed
 
 
 def legitimate(dut):
-    """Packets received from the two Pods that talk, and sent to where the document leads them; of nobody else."""
+    """Packets received from the two Pods that talk, and sent to where the document leads them; of
+    nobody else."""
     ports = dut.ports()
     return ports["client"][0] + ports["web"][0], sum(ports[name][1] for name in WAYS_OUT)
 
 
 def case(connections, disturb, what, attacker=False):
-    """The case: first calm, then disturbed. `disturb(bench, dut)` is a context manager that gives a function of the seconds to measure,
-    or None to sleep, and a dict of figures which it may fill in."""
+    """The case: first calm, then disturbed. `disturb(bench, dut)` is a context manager that gives a
+    function of the seconds to measure, or None to sleep, and a dict of figures which it may fill
+    in."""
 
     def run(bench, device, round_):
         capture = capture_of(bench, TRAFFIC, range(connections))
@@ -133,14 +136,16 @@ def _churning(bench, dut, figures, turns):
 
 
 def churn_apart(bench, dut, figures):
-    """Flows that the traffic does not match come and go in two tables which all of its packets visit."""
+    """Flows that the traffic does not match come and go in two tables which all of its packets
+    visit."""
     heads = [f"table={TABLES['AntreaPolicyEgressRule']},priority=65000,ip,nw_src=203.0.113.{n}" for n in range(BATCH // 2)]
     heads += [f"table={TABLES['L3Forwarding']},priority=250,ip,nw_dst=203.0.113.{n}" for n in range(BATCH // 2)]
     return _churning(bench, dut, figures, ([f"add {head},actions=drop" for head in heads], [f"delete_strict {head}" for head in heads]))
 
 
 def churn_matching(bench, dut, figures):
-    """The flows that the traffic hits change their actions: a register that nobody reads gets another value."""
+    """The flows that the traffic hits change their actions: a register that nobody reads gets
+    another value."""
     hit = hit_flows(dut.dump_flows())
     if not hit:
         raise Failure("no flow is hit")
@@ -149,7 +154,8 @@ def churn_matching(bench, dut, figures):
 
 
 def hit_flows(text):
-    """(match with table and priority, actions) of the flows of a dump that have taken packets and lead on to another table."""
+    """(match with table and priority, actions) of the flows of a dump that have taken packets and
+    lead on to another table."""
     found = []
     for line in text.splitlines():
         if " n_packets=0," in line or "n_packets=" not in line:
@@ -163,7 +169,8 @@ def hit_flows(text):
 
 @contextlib.contextmanager
 def effect(bench, dut, figures):
-    """The flow that sends all packets leads them to another port, and back. Timed is when the old port is known to get no more, after the reply."""
+    """The flow that sends all packets leads them to another port, and back. Timed is when the old
+    port is known to get no more, after the reply."""
     flow = f"modify_strict table={TABLES['Output']},priority=211,reg0=0x200000/0x600000,reg4=0x800000/0xc00000"
     paths = []
     for name in reversed(WAYS_OUT):
@@ -182,7 +189,8 @@ def effect(bench, dut, figures):
 
 
 def silent_at(dut, name, limit=10.0):
-    """The first time at which a port was seen to have sent all that it sends; Failure when it goes on."""
+    """The first time at which a port was seen to have sent all that it sends; Failure when it goes
+    on."""
     deadline = time.monotonic() + limit
     sent, at = dut.ports()[name][1], time.monotonic()
     while time.monotonic() < deadline:
@@ -243,8 +251,8 @@ def _attacking(bench, dut, figures, packets, rate):
 
 
 def explosion(bench, dut, figures):
-    """The attacker's own policy allows one address, one source and one destination port; its packets differ from these in every bit by turn, so
-    that deciding about each takes other bits."""
+    """The attacker's own policy allows one address, one source and one destination port; its
+    packets differ from these in every bit by turn, so that deciding about each takes other bits."""
     match = f"table={TABLES['AntreaPolicyEgressRule']},priority=14400,tcp,nw_src={ATTACKER.v4}"
     lines = [f"{match},{allowed},actions=goto_table:{TABLES['EgressMetric']}" for allowed in ("nw_dst=203.0.113.77", "tp_dst=8080", "tp_src=12345")]
     lines.append(f"{match},actions=drop".replace("14400", "14300"))

@@ -11,7 +11,8 @@ from .document import ZONE
 from .sample import WARM_UP_S, Interval, Work, all_ports
 
 MBUFS = 65536
-NO_COUNTS = ("id", "core", "tsc_hz", "heartbeat_age_ms", "rxqs")  # numbers of `worker-show` that do not add up
+# Numbers of `worker-show` that do not add up
+NO_COUNTS = ("id", "core", "tsc_hz", "heartbeat_age_ms", "rxqs")
 
 
 class Switch:
@@ -58,7 +59,8 @@ class Switch:
         self.daemon.vsctl("del-port", self.bridge_of.pop(name, "br0"), name)
 
     def add_tunnel(self, name, number, kind, underlay, address, mac):
-        """Adds a flow-based tunnel port of a kind (geneve, vxlan, gre), and a bridge for its packets with our address, with its length, in it."""
+        """Adds a flow-based tunnel port of a kind (geneve, vxlan, gre), and a bridge for its
+        packets with our address, with its length, in it."""
         self.daemon.vsctl("add-br", underlay, "--fail-mode", "standalone")
         self.daemon.vsctl("add-port", underlay, underlay, "--type", "internal", "--mac", mac, "--address", address)
         self.daemon.vsctl("add-port", "br0", name, "--type", kind, "--number", number, "--option", "remote_ip=flow", "--option", "key=flow")
@@ -87,8 +89,9 @@ class Switch:
         return {name: (port["rx_packets"], port["tx_packets"]) for name, port in self.daemon.ports(*bridge).items()}
 
     def device_ports(self):
-        """{name: (packets received, packets sent)} of all bridges, by names that are in one bridge only, as if read at once: one is read after the other, which
-        takes a while, and back again, so that the means of both are of the same moment."""
+        """{name: (packets received, packets sent)} of all bridges, by names that are in one bridge
+        only, as if read at once: one is read after the other, which takes a while, and back again,
+        so that the means of both are of the same moment."""
         bridges = sorted({"br0", *self.bridge_of.values()})
         there, back = ({name: ports for bridge in order for name, ports in self.ports(bridge).items()} for order in (bridges, bridges[::-1]))
         return {name: tuple((one + other) // 2 for one, other in zip(there[name], back[name])) for name in there}
@@ -129,7 +132,8 @@ class Switch:
         self.daemon.vsctl("ct-set-timeouts", f"zone={ZONE}", f"tcp_syn_sent={seconds}")
 
     def connection_memory(self, _before):
-        """Bytes for one connection: all that was taken at start for the table, by the connections that fit."""
+        """Bytes for one connection: all that was taken at start for the table, by the connections
+        that fit."""
         counters = self.daemon.json("ct-counters-show")
         return counters["memory"] / counters["connections_max"]
 
@@ -145,7 +149,8 @@ class Switch:
         return self.measure(seconds, read=read)
 
     def measure(self, seconds, body=time.sleep, read=None):
-        """A Sample of what it does during `body(seconds)`; `read` gives packets received and sent, by default those of all ports."""
+        """A Sample of what it does during `body(seconds)`; `read` gives packets received and sent,
+        by default those of all ports."""
         time.sleep(WARM_UP_S)
         self.clear()
         before = self.workers()

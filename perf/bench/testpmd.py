@@ -17,7 +17,8 @@ PROMPT = "testpmd> "
 
 
 class Testpmd:
-    """A running dpdk-testpmd. `cores` forward; its command line has the main core, and sleeps while nobody types."""
+    """A running dpdk-testpmd. `cores` forward; its command line has the main core, and sleeps while
+    nobody types."""
 
     def __init__(self, name, cores, main_core, memory_mb, vdevs, arguments, eal=(), use_cores=None):
         lcores = ",".join(f"{number}@{core}" for number, core in enumerate([main_core, *cores]))
@@ -74,11 +75,13 @@ class Testpmd:
         return tuple(sum(port[f"{way}-packets"] for port in ports) for way in ("RX", "TX"))
 
     def measure(self, seconds):
-        """Counters without cycle recording (it costs a little), then a second with it: are the cores busy all the time?"""
+        """Counters without cycle recording (it costs a little), then a second with it: are the
+        cores busy all the time?"""
         time.sleep(WARM_UP_S)
         with Interval(self.process.pid, self.counters, self.cores) as interval:
             time.sleep(seconds)
-        # The burst during which it is switched on is counted from TSC 0 (22.11): cleared once that burst is over.
+        # The burst during which it is switched on is counted from TSC 0 (22.11): cleared once that
+        # burst is over.
         self.command("set record-core-cycles on")
         time.sleep(0.2)
         began = time.monotonic()
@@ -113,8 +116,9 @@ class Testpmd:
 
 
 def start(bench, stack, vdevs, mbufs=MBUFS, cores=None, queues=1):
-    """testpmd on the core under test, or on these: from now on it forwards from port 0 to 1 and back, without a look at the packets. Each port has so many
-    queues, and each core its part of them."""
+    """testpmd on the core under test, or on these: from now on it forwards from port 0 to 1 and
+    back, without a look at the packets. Each port has so many queues, and each core its part of
+    them."""
     arguments = ["--forward-mode=io", "--portlist=0,1", f"--total-num-mbufs={mbufs}", f"--rxq={queues}", f"--txq={queues}"]
     dut = Testpmd(f"vsperf{bench.tag}t", cores or [bench.dut_core], bench.other_core, bench.memory_mb, vdevs, arguments, use_cores=bench.cores)
     stack.callback(dut.stop)
@@ -124,7 +128,8 @@ def start(bench, stack, vdevs, mbufs=MBUFS, cores=None, queues=1):
 
 
 def limit(bench, stack, vdevs, mbufs=MBUFS, **options):
-    """A Sample of testpmd between two devices: what one core (or those of `options`, as of `start`) can do at most with them."""
+    """A Sample of testpmd between two devices: what one core (or those of `options`, as of `start`)
+    can do at most with them."""
     return start(bench, stack, vdevs, mbufs, **options).measure(bench.seconds)
 
 
@@ -153,6 +158,7 @@ def port_stats(text):
 
 
 def core_cycles(text):
-    """`show fwd stats all` with record-core-cycles: (busy cycles, packets, TSC in MHz); None without packets."""
+    """`show fwd stats all` with record-core-cycles: (busy cycles, packets, TSC in MHz); None
+    without packets."""
     found = re.search(r"CPU cycles/packet=[\d.]+ \(total cycles=(\d+) / total \S+ packets=(\d+)\) at (\d+) MHz", text)
     return tuple(map(int, found.groups())) if found else None

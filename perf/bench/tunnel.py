@@ -1,4 +1,5 @@
-"""Established connections to Pods of the peer Node, through Antrea's pipeline document and a tunnel, on the same devices."""
+"""Established connections to Pods of the peer Node, through Antrea's pipeline document and a
+tunnel, on the same devices."""
 
 import contextlib
 import re
@@ -15,7 +16,8 @@ from .document import Program
 from .established import PLAYED, PLAY_S, SETTLE_S, check
 from .switch import MBUFS
 
-NODE, PEER = "192.168.77.101", "192.168.77.103"  # the document's Node, and the one that its flows send packets for 10.10.1.0/24 to
+# The document's Node, and the one that its flows send packets for 10.10.1.0/24 to
+NODE, PEER = "192.168.77.101", "192.168.77.103"
 NODE_MAC, PEER_MAC = "02:00:00:77:01:01", "02:00:00:77:01:03"
 ETHERNET_INSIDE = 0x6558
 GRE_KEY = 0x2000  # a flag: there is a key
@@ -47,7 +49,8 @@ class Link:
         return world.six(node) if self.six else node
 
     def program(self, traffic):
-        """The document's flows; they name other ends of this tunnel, whatever is in it (the document's do over IPv4, their twins over IPv6)."""
+        """The document's flows; they name other ends of this tunnel, whatever is in it (the
+        document's do over IPv4, their twins over IPv6)."""
         program = document.program(traffic)
         field = "tun_ipv6_dst" if self.six else "tun_dst"
         network = NODE.rpartition(".")[0]
@@ -64,20 +67,23 @@ class Link:
         if self.kind == "gre":
             return ip_frame(*ends, GRE, struct.pack("!HHI", GRE_KEY, ETHERNET_INSIDE, 0) + inner)
         port, header = HEADERS[self.kind]
-        ours = 32768 + number * 7919 % 28000  # for each connection another one, as its hash would give
+        # For each connection another one, as its hash would give
+        ours = 32768 + number * 7919 % 28000
         segment = struct.pack("!HHHH", ours, port, UDP_HEADER + len(header) + len(inner), 0) + header + inner
         frame = ip_frame(*ends, UDP, segment)
         if self.six:
             return frame
         at = 14 + 20 + CHECKSUM_AT[UDP]
-        return frame[:at] + b"\0\0" + frame[at + 2 :]  # without a checksum, as Open vSwitch sends it over IPv4
+        # Without a checksum, as Open vSwitch sends it over IPv4
+        return frame[:at] + b"\0\0" + frame[at + 2 :]
 
 
 OTHERS = (Link("vxlan"), Link("gre"), Link("geneve", six=True))
 
 
 class Node:
-    """A device under test whose port 1 is a tunnel; its underlay is a bridge of its own with one uplink. Ports are sinks, or play a capture."""
+    """A device under test whose port 1 is a tunnel; its underlay is a bridge of its own with one
+    uplink. Ports are sinks, or play a capture."""
 
     def __init__(self, dut, stack, link):
         self.dut = dut
@@ -110,13 +116,15 @@ class Node:
         return self.dut.ports(self._bridge(name))[name][0]
 
     def device_totals(self):
-        """Packets that came in by the client's port or the uplink, and that left by them: each packet crosses both."""
+        """Packets that came in by the client's port or the uplink, and that left by them: each
+        packet crosses both."""
         ports = self.dut.device_ports()
         return tuple(map(sum, zip(ports["client"], ports["uplink"])))
 
 
 def case(way, connections, link=Link(), six=False):
-    """The case for one way through the tunnel: into it (`encap`) or out of it (`decap`). `six` is about the connections."""
+    """The case for one way through the tunnel: into it (`encap`) or out of it (`decap`). `six` is
+    about the connections."""
     traffic = Traffic("remote", six)
 
     def capture(bench, phase):

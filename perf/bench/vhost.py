@@ -1,4 +1,5 @@
-"""Between vhost-user ports: a learning switch, and established connections through Antrea's pipeline document. The guests are those of a testpmd."""
+"""Between vhost-user ports: a learning switch, and established connections through Antrea's
+pipeline document. The guests are those of a testpmd."""
 
 import contextlib
 import os
@@ -16,7 +17,8 @@ from .forwarding import check_fdb
 from .switch import MBUFS
 from .testpmd import Testpmd
 
-# The fastest front end that any vhost-user back end supports: no mergeable buffers, vector receive, full-size rings.
+# The fastest front end that any vhost-user back end supports: no mergeable buffers, vector receive,
+# full-size rings.
 FRONT_END = "mrg_rxbuf=0,in_order=0,vectorized=1,queue_size=1024"
 FRONT_MACS = ("02:00:00:00:01:01", "02:00:00:00:01:02")
 PODS = ("client", "web")
@@ -42,17 +44,20 @@ def back_ends(paths):
 
 
 def start_guests(bench, stack, vdevs, arguments=()):
-    """A testpmd on the other core, which is to forward between pairs of its devices; it is ready once all guests are connected."""
+    """A testpmd on the other core, which is to forward between pairs of its devices; it is ready
+    once all guests are connected."""
     arguments = ["--forward-mode=io", "--total-num-mbufs=16384", "--txd=1024", "--rxd=1024", "--record-core-cycles", *arguments]
     core = bench.other_core
-    # One file for all its memory: vhost-user hands over a descriptor per region, and 8 regions at most.
+    # One file for all its memory: vhost-user hands over a descriptor per region, and 8 regions at
+    # most.
     guests = Testpmd(f"vsperf{bench.tag}g", [core], core, 96, vdevs, arguments, ["--single-file-segments"], bench.cores)
     stack.callback(guests.stop)
     return guests
 
 
 def learning_switch(bench, device, stack, paths):
-    """A device under test that learns addresses, with a port vhost0, vhost1, ... for each socket."""
+    """A device under test that learns addresses, with a port vhost0, vhost1, ... for each
+    socket."""
     dut = bench.start(device, stack, fail_mode="standalone")
     if device == "ovs":
         dut.load(Program(["priority=0,actions=NORMAL"]))
@@ -62,13 +67,15 @@ def learning_switch(bench, device, stack, paths):
 
 
 def check_learned(dut, device):
-    """Waits until the switch knows both addresses. Between two ports, flooding would look the same."""
+    """Waits until the switch knows both addresses. Between two ports, flooding would look the
+    same."""
     if device == "switch":
         check_fdb(dut, dict(zip(FRONT_MACS, ("vhost0", "vhost1"))))
 
 
 def established_pods(bench, device, stack, program, traffic, connections, ports):
-    """A device under test with these flows and so many connections, established by captures, some of whose ports are those of guests then: {name: socket}."""
+    """A device under test with these flows and so many connections, established by captures, some
+    of whose ports are those of guests then: {name: socket}."""
     dut = bench.start(device, stack, mbufs=MBUFS + connections)
     dut.load(program)
     establish(dut, Players(dut), traffic, connections, capture_of(bench, traffic, range(connections)))
@@ -90,7 +97,8 @@ def measure_beside(guests, measure):
 
 
 def circulating(bench, device, round_):
-    """Packets circulate: front end 0 -> device under test -> front end 1 -> front end 0 ..., and the other way round."""
+    """Packets circulate: front end 0 -> device under test -> front end 1 -> front end 0 ..., and
+    the other way round."""
     paths = sockets(bench, 2)
     with contextlib.ExitStack() as stack:
         peers = [f"--eth-peer=0,{FRONT_MACS[1]}", f"--eth-peer=1,{FRONT_MACS[0]}"]
@@ -137,13 +145,15 @@ def halted(process):
 
 
 def put_into_circulation(guests, dut, packets):
-    """Has the guests, ports 0 and 1, send captures of so many packets once, which ports 2 and 3 play; from then on each sends what the other one receives. `dut`
-    is the process of the device under test."""
+    """Has the guests, ports 0 and 1, send captures of so many packets once, which ports 2 and 3
+    play; from then on each sends what the other one receives. `dut` is the process of the device
+    under test."""
 
     def sent():
         return [port["TX-packets"] for port in testpmd.port_stats(guests.command("show port stats all")).values()][:2]
 
-    # What the guests received meanwhile would go to the ports that play, which free it; the rings have room for all that they send.
+    # What the guests received meanwhile would go to the ports that play, which free it; the rings
+    # have room for all that they send.
     with halted(dut):
         guests.command("set portlist 2,0,3,1")
         guests.command("start")
@@ -167,7 +177,8 @@ def from_pod_to_pod(program):
 
 
 def pods(connections):
-    """The case of so many connections between two Pods, with data both ways, which circulates: a ring has room for a packet of each."""
+    """The case of so many connections between two Pods, with data both ways, which circulates: a
+    ring has room for a packet of each."""
     traffic, packets = Traffic("pod"), connections * copies(connections)
 
     def run(bench, device, round_):
@@ -179,7 +190,8 @@ def pods(connections):
             else:
                 program = from_pod_to_pod(document.program(traffic))
                 dut = established_pods(bench, device, stack, program, traffic, connections, dict(zip(PODS, paths)))
-            # What has been received, by the sources too, is to be there still when it starts to forward.
+            # What has been received, by the sources too, is to be there still when it starts to
+            # forward.
             guests = start_guests(bench, stack, front_ends(paths) + sources, ["--no-flush-rx"])
             guests.wait_ready()
             put_into_circulation(guests, dut.pid, packets)

@@ -1,4 +1,5 @@
-"""One worker or two: connections that are disjoint, and both ways of a connection on different workers."""
+"""One worker or two: connections that are disjoint, and both ways of a connection on different
+workers."""
 
 import contextlib
 import time
@@ -13,8 +14,8 @@ WAYS = {TRAFFIC.port(phase): phase for phase in ("data", "rdata")}
 
 
 def case(connections, split):
-    """The case: on one worker, then on two. Split: each of the two ports has its worker. Else each worker has half of the connections, by a
-    receive queue of its own at both ports."""
+    """The case: on one worker, then on two. Split: each of the two ports has its worker. Else each
+    worker has half of the connections, by a receive queue of its own at both ports."""
 
     def run(bench, device, round_):
         one, two = (_measure(bench, device, connections, split, cores) for cores in ([bench.dut_core], [bench.dut_core, bench.other_core]))
@@ -40,14 +41,16 @@ def _measure(bench, device, connections, split, cores):
     parts = [capture_of(bench, TRAFFIC, part) for part in ([range(connections)] if split else [range(half), range(half, connections)])]
     with contextlib.ExitStack() as stack:
         if device == "testpmd":
-            # What the machine's second core adds for a device that shares nothing between cores and does nothing with packets.
+            # What the machine's second core adds for a device that shares nothing between cores and
+            # does nothing with packets.
             vdevs = [source(f"net_pcap{port}", *(part(phase) for part in parts)) for port, phase in enumerate(WAYS.values())]
             return testpmd.limit(bench, stack, vdevs, MBUFS + 2 * connections, cores=cores, queues=len(parts))
         dut = bench.start(device, stack, mbufs=MBUFS + 2 * connections, cores=cores)
         dut.load(document.program(TRAFFIC))
         players = Players(dut)
         pollers = places(split, cores)
-        # A worker that is to have a connection's data sees its handshake, too, as with receive-side scaling.
+        # A worker that is to have a connection's data sees its handshake, too, as with receive-side
+        # scaling.
         shown = establish(dut, players, TRAFFIC, connections, *parts, cores=pollers)
         for name, queues in pollers.items():
             players.play(name, *(part(WAYS[name]) for part in parts), queues=len(parts))

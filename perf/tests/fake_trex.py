@@ -1,5 +1,6 @@
-"""A double of TRex's Python interface, as far as the profiles of perf/trex use it: it checks what it is given as TRex v3.04 does, and
-keeps it in the form in which TRex's client sends it to the server. It sends nothing: `packets` computes what a stream would send."""
+"""A double of TRex's Python interface, as far as the profiles of perf/trex use it: it checks what
+it is given as TRex v3.04 does, and keeps it in the form in which TRex's client sends it to the
+server. It sends nothing: `packets` computes what a stream would send."""
 
 import base64
 import ipaddress
@@ -28,7 +29,8 @@ def need(condition, what):
         raise AssertionError(what)
 
 
-# --- Stateless ---------------------------------------------------------------------------------------------------------------------
+# --- Stateless
+# ---------------------------------------------------------------------------------------------------------------------
 
 STLStreamDstMAC_PKT = 1
 
@@ -117,7 +119,8 @@ class STLStream:
         return self.json
 
 
-# --- What a stream sends -------------------------------------------------------------------------------------------------------------
+# --- What a stream sends
+# -------------------------------------------------------------------------------------------------------------
 
 
 def packets(stream, count):
@@ -189,7 +192,8 @@ def _l4(frame, l3, l4, at):
     frame[l4 + at:l4 + at + 2] = (checksum(pseudo(frame, l3, l4)) or 0xFFFF).to_bytes(2, "big")
 
 
-# --- Stateful ------------------------------------------------------------------------------------------------------------------------
+# --- Stateful
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 class ASTFProgram:

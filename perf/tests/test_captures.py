@@ -39,7 +39,8 @@ class Captures(unittest.TestCase):
             flows.write_flows(path, 60_001)
             packets = send.packets_of(path)
         tuples = {packet[26:38] for packet in packets}
-        self.assertEqual((len(packets), len(tuples)), (60_001, 60_001))  # no two packets are of one flow
+        # No two packets are of one flow
+        self.assertEqual((len(packets), len(tuples)), (60_001, 60_001))
         for packet in packets[:100]:
             self.assertEqual(len(packet), 60)
             self.assertEqual(packet[:14].hex(), "020000000202020000000101" + "0800")
@@ -86,7 +87,8 @@ class Captures(unittest.TestCase):
             Traffic("pod").frame("data", 60_000)
 
     def test_macs(self):
-        """A Pod sends to another Pod directly, else to the gateway; the peer Node's replies are for the gateway's virtual address."""
+        """A Pod sends to another Pod directly, else to the gateway; the peer Node's replies are for
+        the gateway's virtual address."""
         def macs(kind, phase):
             frame = Traffic(kind).frame(phase, 0)
             return frame[6:12].hex(":"), frame[:6].hex(":")
@@ -154,7 +156,8 @@ class Established(unittest.TestCase):
             established.check(dut, Traffic("pod"), 3)
 
     def test_what_is_played_where(self):
-        """Every packet of a handshake is played some times at its port, which is a sink again before the next."""
+        """Every packet of a handshake is played some times at its port, which is a sink again
+        before the next."""
         played = []
 
         class Dut:
@@ -250,7 +253,8 @@ class Stress(unittest.TestCase):
         ])
 
     def test_attacks_differ_in_many_bits(self):
-        """For each number of leading bits of the address that are as allowed, there are packets; none has what is allowed."""
+        """For each number of leading bits of the address that are as allowed, there are packets;
+        none has what is allowed."""
         leading = set()
         for frame in stress.exploding(2000):
             differ = struct.unpack("!I", frame[30:34])[0] ^ 0xCB00714D
@@ -265,7 +269,8 @@ class Stress(unittest.TestCase):
 
 
     def test_when_a_port_falls_silent(self):
-        """The port sends until the third look; nobody knows before the fourth that the third was late enough."""
+        """The port sends until the third look; nobody knows before the fourth that the third was
+        late enough."""
         counts, looks = iter((5, 7, 9, 9, 9)), []
         dut = Mock(ports=lambda: looks.append(time.monotonic()) or {"tap0": (0, next(counts))})
         at = stress.silent_at(dut, "tap0")

@@ -51,7 +51,8 @@ class Generators(unittest.TestCase):
 
 class Latency(unittest.TestCase):
     def test_the_trial_without_limit_is_the_sample(self):
-        """Its rate is what came through by the generator's count; the times are those of the other two."""
+        """Its rate is what came through by the generator's count; the times are those of the other
+        two."""
         events = iter([{"event": "started"}, result(4_000_000), {"event": "started"}, result(2_000_000, lost=3), {"event": "started"}, result(100_000)])
         generator = Mock(event=lambda name, _limit: next(events))
         dut = Mock()

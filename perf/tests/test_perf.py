@@ -61,7 +61,8 @@ class Guests(unittest.TestCase):
         return interval, Work(size // 40_000, cycles), {"bytes": size, "bits_per_second": 8.0 * size}
 
     def test_ratios_are_those_of_neighbours(self):
-        # Without offloads a byte costs twice as much, and everything five times as much from the fourth turn on; one transfer is disturbed.
+        # Without offloads a byte costs twice as much, and everything five times as much from the
+        # fourth turn on; one transfer is disturbed.
         turns = [{"on": self.transfer(slow * 1_000_000), "off": self.transfer(slow * 1_000_000, 500_000)} for slow in (1, 1, 1, 5, 5, 5, 5)]
         turns[4]["off"] = self.transfer(90_000_000, 500_000)
         turns[5]["on"] = self.transfer(10_000_000, on_core=0.5)  # half of them were somebody else's
@@ -115,7 +116,8 @@ class Samples(unittest.TestCase):
         self.assertEqual(result.cycles_per_packet, 520.0)
 
     def test_a_switch_that_answers(self):
-        """Rates and cycles of a switch of two workers that handle 1,000 packets in 300,000 cycles, half of their time."""
+        """Rates and cycles of a switch of two workers that handle 1,000 packets in 300,000 cycles,
+        half of their time."""
 
         class Daemon:
             def __init__(self):
@@ -163,7 +165,8 @@ class Samples(unittest.TestCase):
         self.assertEqual(asked, ["br0", "brphy", "brphy", "br0"])
 
     def test_time_that_pollers_had_their_cores(self):
-        """The busiest threads are the pollers; one of them was preempted for 300 of 1,000 ns. A thread that has come counts from 0."""
+        """The busiest threads are the pollers; one of them was preempted for 300 of 1,000 ns. A
+        thread that has come counts from 0."""
         before, after = {"1": 5000, "2": 100, "3": 0}, {"1": 5700, "2": 1100, "3": 10, "4": 20}
         self.assertEqual(on_core(before, after, 1000, 1), 1.0)
         self.assertEqual(on_core(before, after, 1000, 2), 0.85)
@@ -178,7 +181,8 @@ class Samples(unittest.TestCase):
         self.assertGreater(machine.run_times(os.getpid())[mine], before[mine])
 
     def test_a_part_of_the_time(self):
-        """Cores that are busy with packets for an unknown part of the time: 200 cycles each, of which they had half."""
+        """Cores that are busy with packets for an unknown part of the time: 200 cycles each, of
+        which they had half."""
         counts = iter([(0, 0), (10, 5)])
         with patch("bench.sample.on_core", return_value=0.5), Interval(os.getpid(), counts.__next__) as interval:
             pass
@@ -192,7 +196,8 @@ class Tunnels(unittest.TestCase):
     INNER = Traffic("remote").frame("rdata", 7)
 
     def udp(self, link, port):
-        """UDP's payload of a wrapped frame, whose outer headers are checked, with the checksum and what is left of it."""
+        """UDP's payload of a wrapped frame, whose outer headers are checked, with the checksum and
+        what is left of it."""
         frame = link.wrap(7, self.INNER)
         self.assertEqual(frame[:12].hex(":"), f"{tunnel.NODE_MAC}:{tunnel.PEER_MAC}")
         if link.six:
@@ -386,7 +391,8 @@ class Calm(unittest.TestCase):
         spec = importlib.util.spec_from_loader("perf_run", importlib.machinery.SourceFileLoader("perf_run", str(ROOT / "perf" / "run")))
         run = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(run)
-        # A reading before and behind each round: the first one of the switch is calm, the second is not, all of the peer's are.
+        # A reading before and behind each round: the first one of the switch is calm, the second is
+        # not, all of the peer's are.
         for calm, readings, wanted in (
             (True, {"switch": (100, 180, 101, 102), "ovs": (100, 100, 100)}, {"switch": 4, "ovs": 3}),
             (True, {"switch": (180,) * 8 + (100,), "ovs": (100,) * 3}, {"switch": 9, "ovs": 3}),
@@ -448,7 +454,8 @@ class Report(unittest.TestCase):
         self.assertEqual((switch["mpps"], summary["one"]["ratio_ovs"]), (9.0, 3.0))
         self.assertEqual(([r["mpps"] for r in switch["rounds"]], [r["mpps"] for r in switch["left_out"]]), ([10.0, 9.0, 8.0], [5.0, 7.0]))
         self.assertIn("(rounds): one switch: 2", report.table(summary))
-        # Fewer than three others are no median, nor is one device's calm compared with another's noise.
+        # Fewer than three others are no median, nor is one device's calm compared with another's
+        # noise.
         summary = report.summarize({"one": {"switch": self.beside((1.0, 1.9, 1.1, 1.1), 10.0, 5.0, 9.0, 8.0), "ovs": self.beside((1.0, 1.9, 1.3), 4.0, 3.0, 2.0)}})
         self.assertEqual([len(summary["one"][device]["left_out"]) for device in ("switch", "ovs")], [0, 0])
         summary = report.summarize({"one": {"switch": self.beside((1.0, 1.9, 1.1), 10.0, 5.0, 9.0)}})

@@ -1,5 +1,6 @@
-"""The TRex profiles of perf/trex: what they would send. TRex is not needed: a double stands for its interface. With TREX_API set to the
-directory interactive/ of TRex's own (v3.04: automation/trex_control_plane/interactive), the same is asked of that."""
+"""The TRex profiles of perf/trex: what they would send. TRex is not needed: a double stands for its
+interface. With TREX_API set to the directory interactive/ of TRex's own (v3.04:
+automation/trex_control_plane/interactive), the same is asked of that."""
 
 import base64
 import importlib.util
@@ -86,7 +87,8 @@ class Packet:
 
 class Case(unittest.TestCase):
     def packets(self, stream, count):
-        # The addresses are in the frame, not in TRex's configuration; without a seed runs would differ.
+        # The addresses are in the frame, not in TRex's configuration; without a seed runs would
+        # differ.
         self.assertEqual(stream.to_json()["flags"], 3)
         self.assertNotIn(stream.to_json().get("random_seed", 0), (0, None))
         Packet(self, stream.pkt)  # right before the field engine touches it, too
@@ -142,7 +144,8 @@ class Established(Case):
                 self.assertEqual({packet.size for packet in packets}, {64 if ip == 4 else 78})
 
     def test_many_connections_are_of_several_servers(self):
-        """90,000: two servers, 45,000 ports each; the handshake and both orders of the data name the same."""
+        """90,000: two servers, 45,000 ports each; the handshake and both orders of the data name
+        the same."""
         for ip, direction in product((4, 6), (CLIENT, SERVER)):
             tunables = ("--kind", "remote", "--ip", ip, "--flows", 90_000)
             stream, = streams("stl_established", direction, *tunables, "--phase", "synack" if direction else "syn", "--size", 64)
@@ -295,7 +298,8 @@ class Stateful(Case):
             # astf_mix has no --kind.
             words = ["--ip", ip] if name == "astf_mix" else ["--kind", kind, "--ip", ip]
             with self.subTest(name=name, kind=kind, ip=ip, end=end):
-                mss = profile(name, *words).get(end, {}).get("tcp", {}).get("mss", 1460)  # TRex's own, for both families
+                # TRex's own, for both families
+                mss = profile(name, *words).get(end, {}).get("tcp", {}).get("mss", 1460)
                 self.assertEqual(mss + 20 + (20 if ip == 4 else 40), 1500)
 
     def test_short_connections(self):

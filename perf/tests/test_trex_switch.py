@@ -1,4 +1,5 @@
-"""The frames of perf/trex's profiles through a switch with their pipeline: what the client sends before web has answered arrives, too."""
+"""The frames of perf/trex's profiles through a switch with their pipeline: what the client sends
+before web has answered arrives, too."""
 
 import os
 import sys
@@ -22,7 +23,8 @@ FLOWS, TIMES = 3, 3
 
 
 class BeforeTheAnswer(unittest.TestCase):
-    """Captures stand for the cards; the frames are put in by hand, since a capture would be over before the pipeline is there."""
+    """Captures stand for the cards; the frames are put in by hand, since a capture would be over
+    before the pipeline is there."""
 
     def setUp(self):
         self.directory = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="vswitch-trex.")))
@@ -62,7 +64,8 @@ class BeforeTheAnswer(unittest.TestCase):
 
     @staticmethod
     def ends(frame):
-        """IP version, protocol, client's port: of both directions of translation. The destination is web's in the end."""
+        """IP version, protocol, client's port: of both directions of translation. The destination
+        is web's in the end."""
         at = 34 if frame[12:14] == b"\x08\x00" else 54
         return at, frame[23 if at == 34 else 20], int.from_bytes(frame[at:at + 2], "big")
 

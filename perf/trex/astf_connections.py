@@ -1,5 +1,5 @@
-"""TCP connections per second: each is opened, carries a request and a response, and is closed. Tunables: --kind, --ip, --servers, --cps,
---response."""
+"""TCP connections per second: each is opened, carries a request and a response, and is closed.
+Tunables: --kind, --ip, --servers, --cps, --response."""
 
 import vsw_astf as astf
 import vsw_world as world

@@ -1,12 +1,13 @@
-"""Long-lived TCP connections: so many at a time, each with a request and a response now and then. Tunables: --kind, --ip, --servers,
---connections, --rounds, --pause, --response, --cps."""
+"""Long-lived TCP connections: so many at a time, each with a request and a response now and then.
+Tunables: --kind, --ip, --servers, --connections, --rounds, --pause, --response, --cps."""
 
 import vsw_astf as astf
 import vsw_world as world
 
 
 class Long:
-    """--cps (times -m) is how fast they are opened at first; packets follow from connections and pause."""
+    """--cps (times -m) is how fast they are opened at first; packets follow from connections and
+    pause."""
 
     def get_profile(self, tunables=(), **kwargs):
         """The profile."""

@@ -1,5 +1,6 @@
-"""Churn beside what stays: short TCP connections, long-lived ones and UDP, in one run. Of kind remote alone: each needs a port of its own,
-and policies let web have one. Tunables: --ip, --servers, --cps, --connections, --response."""
+"""Churn beside what stays: short TCP connections, long-lived ones and UDP, in one run. Of kind
+remote alone: each needs a port of its own, and policies let web have one. Tunables: --ip,
+--servers, --cps, --connections, --response."""
 
 import vsw_astf as astf
 import vsw_world as world

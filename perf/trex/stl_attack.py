@@ -1,8 +1,11 @@
-"""What a hostile Pod sends beside others' traffic, from a port of its own (db's). Tunables: --attack, --protocol, --spoof, --kind, --ip.
+"""What a hostile Pod sends beside others' traffic, from a port of its own (db's). Tunables:
+--attack, --protocol, --spoof, --kind, --ip.
 
-explosion: fields that rules look at, each as a rule has it or with one bit turned, at 1 Mb/s unless -m says otherwise: packet by packet
-they ask for masks that no other needed, until a tuple space has thousands.
-storm: every packet new in all fields that it may choose, as fast as -m says: each misses whatever was kept of the ones before.
+explosion: fields that rules look at, each as a rule has it or with one bit turned, at 1 Mb/s unless
+-m says otherwise: packet by packet they ask for masks that no other needed, until a tuple space has
+thousands.
+storm: every packet new in all fields that it may choose, as fast as -m says: each misses whatever
+was kept of the ones before.
 """
 
 import vsw_frames as frames
@@ -37,7 +40,8 @@ class Attack:
 
     @staticmethod
     def _program(args, ends):
-        """Variables and writes for each field: its name, the value that rules have, its size in bytes, its offset."""
+        """Variables and writes for each field: its name, the value that rules have, its size in
+        bytes, its offset."""
         l4 = frames.l4_offset(args.ip)
         fields = [
             ("dst", world.low_word(ends.dst), 4, frames.address_offset(args.ip, "dst")),

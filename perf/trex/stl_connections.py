@@ -1,5 +1,5 @@
-"""New connections: one packet each (a SYN, or a datagram), its tuple never seen before until --flows have been. From port 0. Tunables:
---kind, --ip, --flows, --protocol."""
+"""New connections: one packet each (a SYN, or a datagram), its tuple never seen before until
+--flows have been. From port 0. Tunables: --kind, --ip, --flows, --protocol."""
 
 import vsw_frames as frames
 import vsw_streams as streams

@@ -1,12 +1,14 @@
-"""Established TCP connections, data both ways. Four runs: the handshake's three packets, a burst each, then the data for as long as you
-like. Tunables: --kind, --ip, --flows, --size, --phase, --order, --rate, --latency."""
+"""Established TCP connections, data both ways. Four runs: the handshake's three packets, a burst
+each, then the data for as long as you like. Tunables: --kind, --ip, --flows, --size, --phase,
+--order, --rate, --latency."""
 
 import vsw_frames as frames
 import vsw_streams as streams
 import vsw_world as world
 from trex.stl.api import STLTXCont, STLTXSingleBurst
 
-# Initial sequence numbers of client and server. Data is the first segment again and again: always within the window.
+# Initial sequence numbers of client and server. Data is the first segment again and again: always
+# within the window.
 CLIENT_SEQ, SERVER_SEQ = 1000, 5000
 
 # Phase: who sends it, its flags, sequence and acknowledgement numbers.
@@ -43,7 +45,8 @@ class Established:
 
     @staticmethod
     def _handshake(kind, direction, args, program):
-        """One packet of the handshake for each connection, once. On one core: several would not share the flows out evenly."""
+        """One packet of the handshake for each connection, once. On one core: several would not
+        share the flows out evenly."""
         sender, flags, seq, ack = HANDSHAKE[args.phase]
         if direction != sender:
             raise ValueError(f"{args.phase} is for port {sender} alone: start it with -p {sender}")

@@ -1,5 +1,5 @@
-"""UDP flows: one way (they stay new for the tracker), or both ways. Tunables: --kind, --ip, --flows, --size, --ways, --phase, --rate,
---latency."""
+"""UDP flows: one way (they stay new for the tracker), or both ways. Tunables: --kind, --ip,
+--flows, --size, --ways, --phase, --rate, --latency."""
 
 import vsw_frames as frames
 import vsw_streams as streams

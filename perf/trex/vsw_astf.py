@@ -1,4 +1,5 @@
-"""What the stateful profiles share: tunables, addresses, and templates of a request and its response."""
+"""What the stateful profiles share: tunables, addresses, and templates of a request and its
+response."""
 
 import argparse
 import ipaddress
@@ -17,7 +18,8 @@ from trex.astf.api import (
     ASTFTemplate,
 )
 
-# Of IPv6 TRex would take that of IPv4, and its frames would be 20 bytes longer than the MTU of 1500 allows.
+# Of IPv6 TRex would take that of IPv4, and its frames would be 20 bytes longer than the MTU of 1500
+# allows.
 MSS_IPV6 = 1440
 
 REQUEST = b"GET /a HTTP/1.1\r\nHost: perf\r\n\r\n"
@@ -33,7 +35,8 @@ def parser(about):
 
 
 def addresses(args):
-    """The generator of clients (there is one) and servers. Of IPv6 it counts the last four bytes, `profile` adds the rest."""
+    """The generator of clients (there is one) and servers. Of IPv6 it counts the last four bytes,
+    `profile` adds the rest."""
     kind = world.kind(args.kind, args.ip)
     if not 1 <= args.servers <= kind.servers:
         raise ValueError(f"kind {args.kind} has 1 to {kind.servers} servers")
@@ -77,8 +80,8 @@ def short(ip_gen, response, cps, port):
 
 
 def long(ip_gen, connections, rounds, pause_us, response, cps, port):
-    """TCP: so many connections, each with a request and a response every `pause_us` microseconds, `rounds` times; those that end are
-    made anew."""
+    """TCP: so many connections, each with a request and a response every `pause_us` microseconds,
+    `rounds` times; those that end are made anew."""
     client = ASTFProgram()
     client.set_var("rounds", rounds)
     client.set_label("next:")

@@ -1,4 +1,5 @@
-"""Frames as bytes, without Scapy, so that what a profile sends can be tested where there is no TRex."""
+"""Frames as bytes, without Scapy, so that what a profile sends can be tested where there is no
+TRex."""
 
 import ipaddress
 import struct
@@ -25,14 +26,15 @@ def address_offset(ip: int, which: str) -> int:
 
 
 def tcp(ends: Ends, sport: int, dport: int, flags: int, seq: int, ack: int, size: int = 0) -> bytes:
-    """A TCP segment. `size` is that of the frame on the wire, with FCS, if it is to carry data; a smaller one than the headers
-    need gives a segment without data."""
+    """A TCP segment. `size` is that of the frame on the wire, with FCS, if it is to carry data; a
+    smaller one than the headers need gives a segment without data."""
     header = struct.pack("!HHIIBBHHH", sport, dport, seq, ack, 0x50, flags, 65535, 0, 0)
     return _frame(ends, TCP, header, size, checksum_at=16)
 
 
 def udp(ends: Ends, sport: int, dport: int, size: int = 0, checksum: bool = True) -> bytes:
-    """A UDP datagram; `size` as for `tcp`. Without `checksum` the field is 0, which IPv4 alone allows."""
+    """A UDP datagram; `size` as for `tcp`. Without `checksum` the field is 0, which IPv4 alone
+    allows."""
     length = max(0, size - FCS - l4_offset(_version(ends)) - 8)
     header = struct.pack("!HHHH", sport, dport, 8 + length, 0)
     return _frame(ends, UDP, header, size, checksum_at=6 if checksum else None)

@@ -1,4 +1,5 @@
-"""What the stateless profiles share: tunables, and the field engine's programs that turn one frame into many flows."""
+"""What the stateless profiles share: tunables, and the field engine's programs that turn one frame
+into many flows."""
 
 import argparse
 
@@ -57,8 +58,9 @@ def stream(frame, program, mode, core=-1, flow_stats=None):
 
 
 def every_flow(ip, reply, first, servers, ports, protocol):
-    """A program that gives each flow its turn, and again from the start: `servers` addresses from `first` on times `ports` ports of
-    the client from FIRST_PORT on. Pin it to one core when a burst must meet each exactly once. One flow needs none: it is the frame's."""
+    """A program that gives each flow its turn, and again from the start: `servers` addresses from
+    `first` on times `ports` ports of the client from FIRST_PORT on. Pin it to one core when a burst
+    must meet each exactly once. One flow needs none: it is the frame's."""
     if servers * ports == 1:
         return []
     last_port = world.FIRST_PORT + ports - 1
@@ -72,7 +74,8 @@ def every_flow(ip, reply, first, servers, ports, protocol):
 
 
 def any_flow(ip, reply, first, servers, ports, protocol):
-    """A program that picks among the same flows at random: as unpredictable for caches as a shuffled order."""
+    """A program that picks among the same flows at random: as unpredictable for caches as a
+    shuffled order."""
     if servers * ports == 1:
         return []
     variables = [STLVmFlowVar(name="port", min_value=world.FIRST_PORT, max_value=world.FIRST_PORT + ports - 1, size=2, op="random")]
@@ -93,8 +96,8 @@ def _write(ip, reply, server, port):
 
 
 def fix(ip, protocol):
-    """Makes the checksums right again, by the network card: a wrong one makes a connection's packet invalid. `protocol` None: UDP
-    without a checksum, the IPv4 header's alone."""
+    """Makes the checksums right again, by the network card: a wrong one makes a connection's packet
+    invalid. `protocol` None: UDP without a checksum, the IPv4 header's alone."""
     if protocol is None:
         return [STLVmFixIpv4(offset=frames.L3)] if ip == 4 else []
     l4_type = CTRexVmInsFixHwCs.L4_TYPE_TCP if protocol == frames.TCP else CTRexVmInsFixHwCs.L4_TYPE_UDP
@@ -102,8 +105,9 @@ def fix(ip, protocol):
 
 
 def latency(kind, ip, reply, pps, port_id):
-    """One UDP flow that TRex stamps, beside the load, at a rate that the multiplier leaves alone. TRex writes the stamp into the payload
-    of each packet, so the datagram has no checksum. IPv4 only."""
+    """One UDP flow that TRex stamps, beside the load, at a rate that the multiplier leaves alone.
+    TRex writes the stamp into the payload of each packet, so the datagram has no checksum. IPv4
+    only."""
     if ip == 6:
         raise ValueError("--latency is for IPv4: IPv6 does not allow a datagram without checksum")
     ends = kind.reply if reply else kind.request

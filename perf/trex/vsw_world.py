@@ -1,7 +1,8 @@
-"""Who speaks to whom: names, addresses and MAC addresses of the pipeline's Node, as perf/bench and tools/demo have them.
+"""Who speaks to whom: names, addresses and MAC addresses of the pipeline's Node, as perf/bench and
+tools/demo have them.
 
-The files of this directory whose names begin with vsw_ are what the profiles share. They run on TRex's machine and need nothing else
-of this repository, and no Python newer than 3.7.
+The files of this directory whose names begin with vsw_ are what the profiles share. They run on
+TRex's machine and need nothing else of this repository, and no Python newer than 3.7.
 """
 
 import ipaddress
@@ -17,7 +18,8 @@ DB = {4: "10.10.0.25", 6: "fd00:10:10::25"}
 CLUSTER_IP = {4: "10.105.31.235", 6: "fd00:10:96::2:235"}
 FIRST_REMOTE = {4: "10.10.1.2", 6: "fd00:10:10:1::2"}
 
-FIRST_PORT, PORTS = 1024, 60_000  # of the client: its first, and how many one server's connections may use
+# Of the client: its first, and how many one server's connections may use
+FIRST_PORT, PORTS = 1024, 60_000
 REMOTE_SERVERS = 253  # 10.10.1.2 to 10.10.1.254
 SERVICE_PORT = 80
 
@@ -32,7 +34,8 @@ class Ends(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A way through the pipeline. Port 0 of TRex is the client, port 1 where the answers come from."""
+    """A way through the pipeline. Port 0 of TRex is the client, port 1 where the answers come
+    from."""
 
     request: Ends  # of the first server
     reply: Ends
@@ -40,8 +43,9 @@ class Kind(NamedTuple):
 
 
 def kind(name: str, ip: int) -> Kind:
-    """`pod`: client to web. `svc`: client to a ClusterIP whose Endpoint is web. `remote`: client to Pods of the peer Node, whose
-    answers come in by the tunnel's port. `ip` is 4 or 6. ValueError for another name."""
+    """`pod`: client to web. `svc`: client to a ClusterIP whose Endpoint is web. `remote`: client to
+    Pods of the peer Node, whose answers come in by the tunnel's port. `ip` is 4 or 6. ValueError
+    for another name."""
     client, web, remote = CLIENT[ip], WEB[ip], FIRST_REMOTE[ip]
     if name == "pod":
         return Kind(Ends(CLIENT_MAC, WEB_MAC, client, web), Ends(WEB_MAC, CLIENT_MAC, web, client), 1)
@@ -57,8 +61,8 @@ KINDS = ("pod", "svc", "remote")
 
 
 def split(flows: int, most_servers: int) -> Tuple[int, int]:
-    """So many flows as servers times ports of the client, with as few servers as will do. ValueError when that does not come out even,
-    or there are too many."""
+    """So many flows as servers times ports of the client, with as few servers as will do.
+    ValueError when that does not come out even, or there are too many."""
     servers = max(1, -(-flows // PORTS))
     if flows < 1 or servers > most_servers:
         raise ValueError(f"{flows} flows: this kind has 1 to {most_servers * PORTS}")

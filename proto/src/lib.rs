@@ -1,4 +1,5 @@
-//! The gRPC interfaces of vswitch. The comments in `vswitch/v1/*.proto` and `antrea/v1/*.proto` are their manuals.
+//! The gRPC interfaces of vswitch. The comments in `vswitch/v1/*.proto` and `antrea/v1/*.proto` are
+//! their manuals.
 #![forbid(unsafe_code)]
 
 /// The switch's own services: [`v1`].
@@ -25,7 +26,8 @@ pub use vswitch::v1;
 
 use tonic::service::{Routes, RoutesBuilder};
 
-/// The services of a server, of both packages. Each has a method here that adds it: `bridge_service`, and so on (made by `build.rs`).
+/// The services of a server, of both packages. Each has a method here that adds it:
+/// `bridge_service`, and so on (made by `build.rs`).
 #[derive(Debug)]
 pub struct Services {
     routes: RoutesBuilder,
@@ -33,7 +35,8 @@ pub struct Services {
 }
 
 impl Services {
-    /// No services yet. One message of a request may have `request_len_max` bytes, of whichever service.
+    /// No services yet. One message of a request may have `request_len_max` bytes, of whichever
+    /// service.
     #[must_use]
     pub fn new(request_len_max: usize) -> Self {
         Self { routes: RoutesBuilder::default(), request_len_max }

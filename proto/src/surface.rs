@@ -1,7 +1,7 @@
 //! What clients depend on in a set of protos, as text, and what another set does not keep of it.
 //!
-//! `tools/proto-release` writes the text of each release to `proto/released/`. A test compares the protos
-//! of today with every release there: adding is compatible, everything else is not.
+//! `tools/proto-release` writes the text of each release to `proto/released/`. A test compares the
+//! protos of today with every release there: adding is compatible, everything else is not.
 
 use prost::Message;
 use prost_types::{
@@ -15,7 +15,8 @@ const RESERVED_LISTED_MAX: i32 = 100;
 
 /// The parts of an interface that clients depend on.
 ///
-/// As text it has a line for each message, enum and service, with its fields, values and methods below it:
+/// As text it has a line for each message, enum and service, with its fields, values and methods
+/// below it:
 ///
 /// ```text
 /// message vswitch.v1.Group
@@ -24,7 +25,8 @@ const RESERVED_LISTED_MAX: i32 = 100;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Surface {
-    /// By `message NAME`, `enum NAME` or `service NAME`: a key (number or method) and all that is said of it.
+    /// By `message NAME`, `enum NAME` or `service NAME`: a key (number or method) and all that is
+    /// said of it.
     items: BTreeMap<String, BTreeMap<String, String>>,
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Prints the slowest tests of a run of tools/test, slowest first.
 
-A file is a report of cargo-nextest (JUnit's XML), or the log of tools/tests/run, which names files of Python tests and their time."""
+A file is a report of cargo-nextest (JUnit's XML), or the log of tools/tests/run, which names files
+of Python tests and their time."""
 
 import argparse
 import re

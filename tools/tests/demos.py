@@ -1,4 +1,5 @@
-"""What tests of tools/demo share: how one is started and read, what it could leave behind, and how what is wrong with it is told."""
+"""What tests of tools/demo share: how one is started and read, what it could leave behind, and how
+what is wrong with it is told."""
 
 import os
 import select
@@ -58,7 +59,8 @@ def read_until(stream, needle, limit=machine.PATIENCE_S):
 
 
 def worst_first(what, said):
-    """What is wrong with what a demo said, the lines that tell why, then all: of a long text, only the beginning may be seen."""
+    """What is wrong with what a demo said, the lines that tell why, then all: of a long text, only
+    the beginning may be seen."""
     lines, parts, start = said.splitlines(), [what], 0
     for number, line in enumerate(lines):
         if line.startswith("✘"):

@@ -1,5 +1,6 @@
-"""Pages whose command blocks are run as they are printed, in a machine of their own, and print what the page shows below them. What builds and tests the whole
-is left to those who do (tools/test): its arguments are checked."""
+"""Pages whose command blocks are run as they are printed, in a machine of their own, and print what
+the page shows below them. What builds and tests the whole is left to those who do (tools/test): its
+arguments are checked."""
 
 import os
 import re
@@ -13,7 +14,8 @@ BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
 # Information strings of code blocks: commands, what they print (directly below them), and files.
 KINDS = {"sh", "text", "toml", "yaml"}
 LIMIT_S = 300
-# A machine as a reader has it: nothing but the repository and its programs, as root. `demo`, `test`, `setup` and `cargo` write down how they were called.
+# A machine as a reader has it: nothing but the repository and its programs, as root. `demo`,
+# `test`, `setup` and `cargo` write down how they were called.
 MACHINE = """
     mount -t tmpfs tmpfs /run
     mkdir -p /run/root /run/bin /run/checkout/tools /run/checkout/target /run/called
@@ -59,7 +61,8 @@ def same(line):
 
 
 def missing(shown, printed):
-    """The first line that a page shows and that was not printed, in this order; `...` stands for any lines, or any part of a line. None: all were."""
+    """The first line that a page shows and that was not printed, in this order; `...` stands for
+    any lines, or any part of a line. None: all were."""
     printed = iter([same(line) for line in printed])
     for line in shown:
         pattern = re.compile(".*".join(map(re.escape, same(line).split("..."))))
@@ -69,7 +72,8 @@ def missing(shown, printed):
 
 
 def script(page):
-    """The commands of a page, each block with a mark behind it, and what each has to print, by the block's number."""
+    """The commands of a page, each block with a mark behind it, and what each has to print, by the
+    block's number."""
     commands, shown = [], {}
     for kind, lines, directly in blocks(page):
         if kind == "sh":

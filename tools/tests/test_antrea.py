@@ -22,7 +22,8 @@ class Pipeline(unittest.TestCase):
         document = [line.split(",", 1)[1] for line in self.program.flows if line.startswith(f"cookie={pipeline.DOCUMENT:#x},")]
         self.assertEqual((len(self.program.document), len(document)), (167, 167))
         changed = [old for old, new in zip(self.program.document, document) if old != new]
-        # Four of conjunction 14 (one of them for its port, too), one of conjunction 4, one return port.
+        # Four of conjunction 14 (one of them for its port, too), one of conjunction 4, one return
+        # port.
         self.assertEqual(len(changed), 6, changed)
 
     def test_a_line_that_the_document_does_not_have_cannot_be_corrected(self):
@@ -79,7 +80,8 @@ class Refusals(unittest.TestCase):
         return self.ETHERNET + b"\x86\xdd" + struct.pack("!IHBB", 6 << 28, len(payload), protocol, 64) + ends + payload
 
     def body(self, family, protocol, answer):
-        """What follows the IP header of an answer; its sums are right, its ends have changed places."""
+        """What follows the IP header of an answer; its sums are right, its ends have changed
+        places."""
         self.assertEqual(answer[:12], self.ETHERNET[6:] + self.ETHERNET[:6])
         packet = answer[14:]
         if family == 4:

@@ -1,4 +1,5 @@
-"""What tools/demo --nodes 2 loads on either Node, and how it judges frames: right ones pass, each kind of wrong one does not."""
+"""What tools/demo --nodes 2 loads on either Node, and how it judges frames: right ones pass, each
+kind of wrong one does not."""
 
 import json
 import re
@@ -137,7 +138,8 @@ PODS = (world.CLIENT.v4, world.REMOTE)
 
 
 def both_ways(four=in_geneve):
-    """Frames as they should be: each version of IP, there and back. `four` makes the first of them."""
+    """Frames as they should be: each version of IP, there and back. `four` makes the first of
+    them."""
     frames = [four(NODES, segment(PODS))]
     for ends, pods in ((NODES[::-1], PODS[::-1]), *((tuple(map(world.six, n)), tuple(map(world.six, p))) for n, p in
                                                    ((NODES, PODS), (NODES[::-1], PODS[::-1])))):

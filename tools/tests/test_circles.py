@@ -1,4 +1,5 @@
-"""Circles of imports between the modules of a crate: there are none but those that are named here, and these only become fewer."""
+"""Circles of imports between the modules of a crate: there are none but those that are named here,
+and these only become fewer."""
 
 import json
 import subprocess
@@ -12,7 +13,8 @@ sys.path.insert(0, str(ROOT / "tools" / "lib"))
 
 from vsw import rust_modules  # noqa: E402
 
-# What is left: the modules of each circle. A module that leaves one is struck out here; none is added.
+# What is left: the modules of each circle. A module that leaves one is struck out here; none is
+# added.
 LEFT = (
     # vswitch/antrea-node
     "counted moved",

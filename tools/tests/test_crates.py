@@ -7,7 +7,8 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Each crate and the crates of the workspace that it may use. What is not here is an error: a new edge is decided, not slipped in.
+# Each crate and the crates of the workspace that it may use. What is not here is an error: a new
+# edge is decided, not slipped in.
 ALLOWED = {
     "dpdk-sys": set(),
     "vswitch-net-types": set(),

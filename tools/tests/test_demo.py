@@ -1,4 +1,5 @@
-"""tools/demo: that it leaves nothing behind, however it ends, against a stand-in for the switch; how it is told of when it goes wrong."""
+"""tools/demo: that it leaves nothing behind, however it ends, against a stand-in for the switch;
+how it is told of when it goes wrong."""
 
 import os
 import pty

@@ -1,4 +1,5 @@
-"""The documents: how long they are, how wide, that links lead somewhere, and that the book has all of its pages."""
+"""The documents: how long they are, how wide, that links lead somewhere, and that the book has all
+of its pages."""
 
 import re
 import subprocess
@@ -19,7 +20,8 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"(`+)(.+?)\1")
 # Paths of what is made, by tests and benchmarks.
 MADE = {"perf/results/"}
-# A path of the repository at the beginning of what stands in backticks. `vswitch/port` and the like are annotations of Kubernetes.
+# A path of the repository at the beginning of what stands in backticks. `vswitch/port` and the like
+# are annotations of Kubernetes.
 PATH = re.compile(r"((?:docs|perf|proto|tools)/[\w./-]+|vswitch/[\w-]+/[\w./-]+|vswitch/[\w-]+\.[\w.]+)(?=$| )")
 
 
@@ -108,7 +110,8 @@ class Documents(unittest.TestCase):
 
 
 def keys(table, name=""):
-    """The keys of a TOML document, each with the section that it is in; what a section of free keys has in it is not the language's."""
+    """The keys of a TOML document, each with the section that it is in; what a section of free keys
+    has in it is not the language's."""
     for key, value in table.items():
         path = f"{name}.{key}" if name else key
         yield path
@@ -127,7 +130,8 @@ class Examples(unittest.TestCase):
 
     def test_configurations_have_keys_of_the_language(self):
         example = (ROOT / "vswitch/vswitchd.example.toml").read_text()
-        # What is commented out there is part of it, too. A line of prose has no ` = ` behind one word.
+        # What is commented out there is part of it, too. A line of prose has no ` = ` behind one
+        # word.
         known = {"conntrack.zone", "route"}
         section = ""
         for line in example.splitlines():

@@ -1,5 +1,6 @@
-"""tools/examples: each is generated, built and run against a switch without anything; then its Pods talk, as it said. And other clients of
-gRPC as their users have them: the newest of PyPI and npm, by generated code and by reflection, each with nothing but the socket's path."""
+"""tools/examples: each is generated, built and run against a switch without anything; then its Pods
+talk, as it said. And other clients of gRPC as their users have them: the newest of PyPI and npm, by
+generated code and by reflection, each with nothing but the socket's path."""
 
 import json
 import os
@@ -143,7 +144,8 @@ class Examples(unittest.TestCase):
         client.run("ping", "-n", "-c", "1", "-W", "5", "fd00:10::4")
         for url in (*SERVICE, *WEB):
             self.assertEqual(client.run("curl", "-sg", "-m", "5", f"http://{url}/"), "it is web\n", url)
-            with self.assertRaisesRegex(machine.Failure, "status 28", msg=url):  # curl's word for no answer in time
+            # curl's word for no answer in time
+            with self.assertRaisesRegex(machine.Failure, "status 28", msg=url):
                 stranger.run("curl", "-sg", "-m", "0.5", f"http://{url}/")
         told = machine.output([*example, "statistics"], env=environment)
         self.assertRegex(told, r"pod default/client: [1-9]\d* packets sent; policies: none")
@@ -160,7 +162,8 @@ class Examples(unittest.TestCase):
             machine.output([*example, "apply"], env=environment)
 
     def attach(self):
-        """Gives Pods their interfaces and addresses, and the Node its gateway; a web server runs in `web`."""
+        """Gives Pods their interfaces and addresses, and the Node its gateway; a web server runs in
+        `web`."""
         node = self.spaces["node"]
         node.ip("link", "set", "gw0", "up")
         for address in ("10.10.0.1/24", "fd00:10::1/64"):

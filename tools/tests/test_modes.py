@@ -1,4 +1,5 @@
-"""Traffic modes other than encap on real traffic: three Nodes, two of them on one link, the third one behind a router, and kernels that route between them."""
+"""Traffic modes other than encap on real traffic: three Nodes, two of them on one link, the third
+one behind a router, and kernels that route between them."""
 
 import contextlib
 import os

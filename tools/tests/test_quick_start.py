@@ -1,4 +1,5 @@
-"""The command blocks of README and of docs/getting-started.md do what they promise (`pages`); commands of vsctl in all pages are there."""
+"""The command blocks of README and of docs/getting-started.md do what they promise (`pages`);
+commands of vsctl in all pages are there."""
 
 import re
 import subprocess

@@ -1,4 +1,5 @@
-"""tools/release against stand-ins for cargo, rustc, llvm-profdata and perf/run, in a directory that stands in for the repository."""
+"""tools/release against stand-ins for cargo, rustc, llvm-profdata and perf/run, in a directory that
+stands in for the repository."""
 
 import contextlib
 import importlib.machinery

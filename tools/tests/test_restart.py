@@ -1,5 +1,7 @@
-"""The agent is killed, the switch is stopped or killed, the agent is restarted and tells everything again, all under load: no connection is lost for the agent or
-a switch that was stopped, and nothing that is denied is ever delivered. VSWITCH_RESTART_FULL=1: 1,000 Services of 10 endpoints and 5,000 policies, in place of a tenth."""
+"""The agent is killed, the switch is stopped or killed, the agent is restarted and tells everything
+again, all under load: no connection is lost for the agent or a switch that was stopped, and nothing
+that is denied is ever delivered. VSWITCH_RESTART_FULL=1: 1,000 Services of 10 endpoints and 5,000
+policies, in place of a tenth."""
 
 import itertools
 import json
@@ -23,8 +25,9 @@ BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
 ENDS = ROOT / "tools" / "lib" / "vsw" / "antrea" / "ends.py"
 SIZE = generated.Size(1000, 10, 5000) if os.environ.get("VSWITCH_RESTART_FULL") else generated.Size(100, 10, 500)
 CONNECTIONS = 5  # to each address
-# Clients' own ports, below those that kernels give: none is used both straight and by the Service. Of such two connections the switch gives one another port, as long as it knows
-# both; one that was killed does not.
+# Clients' own ports, below those that kernels give: none is used both straight and by the Service.
+# Of such two connections the switch gives one another port, as long as it knows both; one that was
+# killed does not.
 OWN_PORTS = itertools.count(10_000, 2 * CONNECTIONS)
 SYNC_S = 180  # at most, on a busy machine with a build for debugging
 
@@ -71,7 +74,8 @@ class Restart(unittest.TestCase):
         self.addCleanup(lambda: self.agent and machine.end(self.agent))
 
     def wires(self):
-        """A pair for each Pod. Neighbours are known for good, so that who may not speak does speak, whatever the switch says."""
+        """A pair for each Pod. Neighbours are known for good, so that who may not speak does speak,
+        whatever the switch says."""
         node = self.spaces["node"]
         for name, number in PODS.items():
             space = self.spaces[name]
@@ -123,7 +127,8 @@ class Restart(unittest.TestCase):
         return self.switch.json("antrea", "status")
 
     def client(self):
-        """Connections from client to web, straight and by the Service, IPv4 and IPv6, when all are there."""
+        """Connections from client to web, straight and by the Service, IPv4 and IPv6, when all are
+        there."""
         talk = End(self, self.spaces["client"], "talk", PORT, CONNECTIONS, next(OWN_PORTS), *addresses(PODS["web"]))
         service = End(self, self.spaces["client"], "talk", 80, CONNECTIONS, next(OWN_PORTS), *SERVICE)
         for each in (talk, service):
@@ -189,7 +194,8 @@ class Restart(unittest.TestCase):
         self.check_alive(self.client(), "new connections")
 
     def switch_stops(self, clients):
-        """Stopped in order, and started: connections go on by what it kept, and again when the agent, which stays, has told everything."""
+        """Stopped in order, and started: connections go on by what it kept, and again when the
+        agent, which stays, has told everything."""
         before, start = self.state()["round"], time.monotonic()
         self.switch.stop()
         stopped = time.monotonic() - start
@@ -218,7 +224,8 @@ class Restart(unittest.TestCase):
         self.assertEqual(seen[0]["lost"], [], when)
 
     def switch_is_killed(self):
-        """With the agent, and what it kept is gone, too; until the agent is back nothing passes, then what may."""
+        """With the agent, and what it kept is gone, too; until the agent is back nothing passes,
+        then what may."""
         self.kill(self.agent)
         self.kill(self.switch.process)
         shutil.rmtree(self.kept)

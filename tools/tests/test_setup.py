@@ -52,7 +52,8 @@ class Setup(unittest.TestCase):
         self.assertTrue(install.startswith("noninteractive -q -y") and install.endswith(" install libdpdk-dev iperf3"), install)
 
     def clients(self):
-        """Stand-ins for what makes the clients of other languages: they work once they are installed."""
+        """Stand-ins for what makes the clients of other languages: they work once they are
+        installed."""
         there = self.directory / "clients"
         python = there / "python" / "bin" / "python"
         (self.directory / "client").write_text(f'#!/bin/bash\n[[ $* == *pip* ]] || exec test -e {there}/python/installed\n'

@@ -58,7 +58,8 @@ class Uplink(unittest.TestCase):
         self.assertNotIn("NOARP", self.ip("link", "show", "dev", "nic"))
 
     def test_what_cannot_be_given_is_given_back(self):
-        """A file that says more than the card has: what happens when the kernel refuses a route half way."""
+        """A file that says more than the card has: what happens when the kernel refuses a route
+        half way."""
         self.uplink("save", "nic")
         saved = Path(self.directory, "nic")
         # The card has nothing any more, so that what was saved counts.

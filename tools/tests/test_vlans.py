@@ -1,4 +1,5 @@
-"""VLANs of Pods on real traffic: two Nodes on a trunk, Pods of two VLANs and untagged ones, and a router that is on all of them."""
+"""VLANs of Pods on real traffic: two Nodes on a trunk, Pods of two VLANs and untagged ones, and a
+router that is on all of them."""
 
 import contextlib
 import os

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Ask Open vSwitch's userspace datapath what it says about random TCP segments and which tuples its NAT chooses.
+"""Ask Open vSwitch's userspace datapath what it says about random TCP segments and which tuples its
+NAT chooses.
 
 usage: ovs31.py RUNDIR tcp SEED CONVERSATIONS > src/tcp/ovs31.txt
        ovs31.py RUNDIR nat SEED > src/nat/ovs31.txt
 
-RUNDIR is where a private ovs-vswitchd runs (--enable-dummy=override) that has a bridge br0 of datapath_type=dummy with dummy ports p1, p2
-and p3, and options:tx_pcap=RUNDIR/p3-tx.pcap on p3. Its flows, connections and clock are used up.
+RUNDIR is where a private ovs-vswitchd runs (--enable-dummy=override) that has a bridge br0 of
+datapath_type=dummy with dummy ports p1, p2 and p3, and options:tx_pcap=RUNDIR/p3-tx.pcap on p3. Its
+flows, connections and clock are used up.
 """
 import json
 import os
@@ -23,7 +25,8 @@ CIRCLE = 1 << 32
 
 
 class Control:
-    """A connection to ovs-vswitchd's control socket: one ovs-appctl per question would take ten times as long."""
+    """A connection to ovs-vswitchd's control socket: one ovs-appctl per question would take ten
+    times as long."""
 
     def __init__(self):
         with open(f"{RUNDIR}/ovs-vswitchd.pid") as file:
@@ -89,7 +92,8 @@ def tcp(sender, port, flags, seq, ack, window, payload, scale):
 
 
 def flags_of(style):
-    """Who sends which flags: the beginning by style (handshake, middle, random, both open), the rest by chance."""
+    """Who sends which flags: the beginning by style (handshake, middle, random, both open), the
+    rest by chance."""
     script = {
         "H": [(0, 2), (1, 18), (0, 16)],
         "M": [(0, DICE.choice([16, 24, 17, 4, 20]))],

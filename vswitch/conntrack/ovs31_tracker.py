@@ -3,8 +3,8 @@
 
     ovs31_tracker.py SEED CONVERSATIONS > src/tracker/tests/ovs31.txt
 
-Needs Debian 12's openvswitch-switch (3.1.0); starts one of its own with dummy ports in a temporary directory. That version falls over now and then: what it said until then is
-printed.
+Needs Debian 12's openvswitch-switch (3.1.0); starts one of its own with dummy ports in a temporary
+directory. That version falls over now and then: what it said until then is printed.
 """
 import glob, json, os, random, re, socket, struct, subprocess, sys, tempfile, time
 

@@ -13,7 +13,8 @@ pub(crate) const DRAIN: Duration = Duration::from_millis(50);
 /// Beyond what it is asked to take: starting EAL, draining, writing.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Sends packets at a steady rate through a switch, and tells how long each took: a line of JSON per event on stdout.
+/// Sends packets at a steady rate through a switch, and tells how long each took: a line of JSON
+/// per event on stdout.
 #[derive(Debug, Parser)]
 #[command(
     name = "vsgen",
@@ -21,10 +22,12 @@ const GRACE: Duration = Duration::from_secs(10);
     after_help = "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 the other side did not come."
 )]
 pub(crate) struct Cli {
-    /// Devargs of a port, e.g. net_virtio_user0,path=/tmp/a.sock,server=1. The first one sends, the last one receives.
+    /// Devargs of a port, e.g. net_virtio_user0,path=/tmp/a.sock,server=1. The first one sends, the
+    /// last one receives.
     #[arg(long = "port", value_name = "DEVARGS", required = true, num_args = 1)]
     pub(crate) ports: Vec<String>,
-    /// Rate in packets per second; `max`: as fast as it goes; `50%`: of what came through at `max` before. In turn, one trial each.
+    /// Rate in packets per second; `max`: as fast as it goes; `50%`: of what came through at `max`
+    /// before. In turn, one trial each.
     #[arg(long = "rate", value_name = "RATE", required = true, num_args = 1)]
     pub(crate) rates: Vec<Rate>,
     /// Core of the thread that sends and receives; EAL's threads are there too.
@@ -42,7 +45,8 @@ pub(crate) struct Cli {
     /// Flows, by source port from 1024 on, in shuffled order.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=60_000))]
     pub(crate) flows: u16,
-    /// Data of TCP connections, which the switch has seen opened by others (sequence numbers 1000 and 5000), instead of UDP.
+    /// Data of TCP connections, which the switch has seen opened by others (sequence numbers 1000
+    /// and 5000), instead of UDP.
     #[arg(long)]
     pub(crate) tcp: bool,
     /// Address of the end that sends.

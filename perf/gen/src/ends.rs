@@ -13,7 +13,8 @@ use vswitch_dpdk::{Burst, Mempool};
 const MBUFS: usize = 16_384;
 const MTU: u16 = 1500;
 
-/// Frames that say where the far end is: the first ones of a port that is not fully there yet are lost.
+/// Frames that say where the far end is: the first ones of a port that is not fully there yet are
+/// lost.
 const ANNOUNCED: usize = 5;
 const BETWEEN: Duration = Duration::from_millis(20);
 
@@ -29,7 +30,8 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Starts EAL, opens the devices and waits for their links. A device that waits for its other side does so here.
+    /// Starts EAL, opens the devices and waits for their links. A device that waits for its other
+    /// side does so here.
     ///
     /// # Errors
     /// When EAL, the pool or a device refuses, or a link does not come up.
@@ -85,7 +87,8 @@ impl Ends {
         }
     }
 
-    /// Appends up to `count` frames of `len` bytes that `write` writes; fewer when there are no mbufs.
+    /// Appends up to `count` frames of `len` bytes that `write` writes; fewer when there are no
+    /// mbufs.
     #[inline]
     pub(crate) fn fill(&self, burst: &mut Burst, count: usize, len: usize, mut write: impl FnMut(&mut [u8])) {
         for _ in 0..count {
@@ -106,7 +109,8 @@ impl Ends {
         self.near.1.send(burst);
     }
 
-    /// Hands what has come at the far end to `take`, as a burst; true when there may be more. What has come at the near end is freed.
+    /// Hands what has come at the far end to `take`, as a burst; true when there may be more. What
+    /// has come at the near end is freed.
     #[inline]
     pub(crate) fn receive(&mut self, mut take: impl FnMut(&Burst)) -> bool {
         let far = if let Some((rx, _)) = &mut self.far {

@@ -1,4 +1,5 @@
-//! What a packet looks like: Ethernet, IPv4, UDP or TCP, and as its data which trial it belongs to, its number and when it was sent.
+//! What a packet looks like: Ethernet, IPv4, UDP or TCP, and as its data which trial it belongs to,
+//! its number and when it was sent.
 
 use anyhow::ensure;
 use std::net::Ipv4Addr;
@@ -11,7 +12,8 @@ const L2: usize = 14;
 const L3: usize = 20;
 const FIRST_PORT: u16 = 1024;
 
-/// Numbers of both ends' first bytes, and the window, as the captures of `perf/bench` have them that open the connections.
+/// Numbers of both ends' first bytes, and the window, as the captures of `perf/bench` have them
+/// that open the connections.
 const SEQ: u32 = 1001;
 const ACK: u32 = 5001;
 const FLAGS: u8 = 0x18; // PSH, ACK
@@ -53,7 +55,8 @@ impl Protocol {
     }
 }
 
-/// What the packets of a run have in common; pairs are of the end that sends and the end that receives.
+/// What the packets of a run have in common; pairs are of the end that sends and the end that
+/// receives.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) protocol: Protocol,
@@ -86,8 +89,8 @@ impl Stamp {
         bytes
     }
 
-    /// The stamp of a received frame; none when it is not one of ours, whatever it is. What rewrites headers leaves it as it was; a
-    /// tagged frame is not ours.
+    /// The stamp of a received frame; none when it is not one of ours, whatever it is. What
+    /// rewrites headers leaves it as it was; a tagged frame is not ours.
     #[inline]
     pub(crate) fn of(frame: &[u8]) -> Option<Self> {
         let (ethernet, packet) = Ethernet::parse(frame)?;
@@ -151,7 +154,8 @@ impl Frames {
         self.len
     }
 
-    /// Writes the frame of a stamp; flows take turns by its number. `frame` has [`Frames::len`] bytes.
+    /// Writes the frame of a stamp; flows take turns by its number. `frame` has [`Frames::len`]
+    /// bytes.
     #[inline]
     pub(crate) fn write(&self, stamp: Stamp, frame: &mut [u8]) {
         #[allow(clippy::cast_possible_truncation)] // a remainder of a length
@@ -210,7 +214,8 @@ impl Headers {
     }
 }
 
-/// An order that is always the same, by a xorshift generator: neighbours in a table of the switch do not come one after the other.
+/// An order that is always the same, by a xorshift generator: neighbours in a table of the switch
+/// do not come one after the other.
 fn shuffle<T>(items: &mut [T]) {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for last in (1..items.len()).rev() {

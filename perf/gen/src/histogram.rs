@@ -1,4 +1,5 @@
-//! Counts of times in buckets that are as wide as a 128th of what they hold: fixed in size, whatever comes.
+//! Counts of times in buckets that are as wide as a 128th of what they hold: fixed in size,
+//! whatever comes.
 
 /// Bits of a value that a bucket tells apart: a percentile is at most 1/128 too high.
 const BITS: u32 = 7;
@@ -46,7 +47,8 @@ impl Histogram {
         (self.count > 0).then_some(self.most)
     }
 
-    /// The value that so many of a thousand values do not exceed (nearest rank), rounded up to its bucket's end; none of nothing.
+    /// The value that so many of a thousand values do not exceed (nearest rank), rounded up to its
+    /// bucket's end; none of nothing.
     pub(crate) fn per_mille(&self, part: u64) -> Option<u64> {
         let rank = (self.count * part).div_ceil(1000).clamp(1, self.count.max(1));
         let mut seen = 0;

@@ -1,13 +1,16 @@
 //! `vsgen`: sends packets at a steady rate through a switch, and tells how long each took.
 //!
-//! Each packet carries a number and the time stamp counter of when it was sent. One thread sends at one end and receives at the
-//! other (or at the same, with one port), so both stamps are of one core's counter. `cli` is what can be asked, `ends` are the
-//! DPDK devices, `frame` is what a packet looks like, `pace` when the next one is due, `trial` the loop that measures, `tally` and
+//! Each packet carries a number and the time stamp counter of when it was sent. One thread sends at
+//! one end and receives at the other (or at the same, with one port), so both stamps are of one
+//! core's counter. `cli` is what can be asked, `ends` are the DPDK devices, `frame` is what a
+//! packet looks like, `pace` when the next one is due, `trial` the loop that measures, `tally` and
 //! `histogram` what it keeps, `report` how it looks as JSON.
 //!
-//! Nothing is allocated, and nothing asked of the kernel, per packet. It ends by itself: a watchdog sees to that.
+//! Nothing is allocated, and nothing asked of the kernel, per packet. It ends by itself: a watchdog
+//! sees to that.
 //!
-//! Exit codes: 0 done; 1 a device did not open or an answer could not be written; 2 wrong usage; 3 it did not end in time.
+//! Exit codes: 0 done; 1 a device did not open or an answer could not be written; 2 wrong usage; 3
+//! it did not end in time.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -68,7 +71,8 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Packets per second of a trial; none: as fast as it goes. A share is of what came through in the last trial without limit.
+/// Packets per second of a trial; none: as fast as it goes. A share is of what came through in the
+/// last trial without limit.
 fn pps(rate: Rate, capacity: Option<u64>) -> Option<u64> {
     match rate {
         Rate::Max => None,

@@ -1,9 +1,12 @@
-//! When the next packet is due: a steady rate by the time stamp counter, whatever the loop does in between.
+//! When the next packet is due: a steady rate by the time stamp counter, whatever the loop does in
+//! between.
 
-/// Fractions of a cycle that are kept: at 10 million packets per second the rate is right to 1 in 10^8. A trial may take 2^44 cycles.
+/// Fractions of a cycle that are kept: at 10 million packets per second the rate is right to 1 in
+/// 10^8. A trial may take 2^44 cycles.
 const FRACTION: u32 = 20;
 
-/// Packets that a late sender makes up for. What was due before them is given up: a burst of thousands would measure itself.
+/// Packets that a late sender makes up for. What was due before them is given up: a burst of
+/// thousands would measure itself.
 const BACKLOG: u64 = 256;
 
 /// Grants packets as they become due.
@@ -68,7 +71,8 @@ mod tests {
     fn a_second_has_as_many_packets_as_were_asked_for() {
         for pps in [1, 3, 999_983, 7_654_321] {
             let mut pacer = Pacer::new(START, HZ, Some(pps));
-            // The last turn is a cycle before the second is over: the first packet of the next one is not due then.
+            // The last turn is a cycle before the second is over: the first packet of the next one
+            // is not due then.
             let turns = (0..HZ).step_by(1000).chain([HZ - 1]);
             let sent: usize = turns.map(|cycles| pacer.grant(START + cycles, 32)).sum();
             assert_eq!((sent as u64, pacer.given_up()), (pps, 0), "{pps}");

@@ -3,7 +3,8 @@
 use crate::frame::Stamp;
 use crate::histogram::Histogram;
 
-/// A turn of the loop takes a microsecond or two; one that took so much longer (in millionths of a second) had lost its core.
+/// A turn of the loop takes a microsecond or two; one that took so much longer (in millionths of a
+/// second) had lost its core.
 const GAP_US: u64 = 20;
 
 /// Counts of one trial.

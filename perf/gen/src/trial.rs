@@ -1,4 +1,5 @@
-//! One trial: the loop that sends what is due and receives what came, first without looking, then measured.
+//! One trial: the loop that sends what is due and receives what came, first without looking, then
+//! measured.
 
 use crate::cli::DRAIN;
 use crate::ends::Ends;

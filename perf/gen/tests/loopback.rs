@@ -48,7 +48,8 @@ fn what_nobody_gives_back_is_lost() {
     assert!(results[0]["latency_us"]["p50"].is_null(), "{}", results[0]);
 }
 
-/// A device that fills what it gives us (`copy=1`); else they would be buffers with frames of ours in them.
+/// A device that fills what it gives us (`copy=1`); else they would be buffers with frames of ours
+/// in them.
 #[test]
 fn what_others_send_is_foreign() {
     let (_, results) = events(&vsgen(&["--port", "net_null0,copy=1", "--rate", "1000"]));

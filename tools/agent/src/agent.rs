@@ -69,7 +69,8 @@ impl Agent {
         true
     }
 
-    /// Takes Pods that are new out of the model while something that cannot be read may hold a policy that binds them; whether there are any.
+    /// Takes Pods that are new out of the model while something that cannot be read may hold a
+    /// policy that binds them; whether there are any.
     fn hold_back(&self, model: &mut Model, projection: &Projection, problems: &mut Vec<Problem>) -> bool {
         if !self.directory.may_hold_more() || self.options.opens_anyway || self.projection.node.is_none() {
             return false; // (At the start the gate is shut, or nothing is told.)

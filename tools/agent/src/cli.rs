@@ -31,13 +31,16 @@ pub struct Cli {
     /// Socket of vswitchd.
     #[arg(long, value_name = "PATH", env = "VSWITCH_SOCKET", default_value = DEFAULT_SOCKET)]
     pub socket: PathBuf,
-    /// Between two looks at the files; one that has changed is read when it has been the same for as long.
+    /// Between two looks at the files; one that has changed is read when it has been the same for
+    /// as long.
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(20..=60_000))]
     pub period_ms: u64,
-    /// One wrong document refuses all changes, one refused object all objects; what is not known is wrong. Without it, what is right is applied.
+    /// One wrong document refuses all changes, one refused object all objects; what is not known is
+    /// wrong. Without it, what is right is applied.
     #[arg(long)]
     pub strict: bool,
-    /// Open the gate, and let new Pods in, even if a file cannot be read, in which a policy may be, and whatever the switch refuses.
+    /// Open the gate, and let new Pods in, even if a file cannot be read, in which a policy may be,
+    /// and whatever the switch refuses.
     #[arg(long)]
     pub open_anyway: bool,
     /// Sync once, and exit.

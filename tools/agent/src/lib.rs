@@ -1,7 +1,9 @@
-//! An agent for a Node: it reads Kubernetes manifests, resolves what they say of each other, and tells the switch what is to be, by `antrea.v1`.
+//! An agent for a Node: it reads Kubernetes manifests, resolves what they say of each other, and
+//! tells the switch what is to be, by `antrea.v1`.
 //!
-//! `source` is where documents come from, `kinds` what they may say, `model` all of them by name; `resolve` finds out what selectors mean, `project` what the Node's
-//! switch has to know, `drive` tells it.
+//! `source` is where documents come from, `kinds` what they may say, `model` all of them by name;
+//! `resolve` finds out what selectors mean, `project` what the Node's switch has to know, `drive`
+//! tells it.
 #![forbid(unsafe_code)]
 
 pub mod agent;

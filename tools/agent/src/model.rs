@@ -54,7 +54,8 @@ pub struct Model {
     pub cluster_groups: Items<cluster_group::ClusterGroupBody>,
     /// Groups of namespaces.
     pub groups: Items<cluster_group::ClusterGroupBody>,
-    /// Names of Groups whose documents do not say their namespace: they may be meant to be ClusterGroups, or of another one.
+    /// Names of Groups whose documents do not say their namespace: they may be meant to be
+    /// ClusterGroups, or of another one.
     pub homeless_groups: BTreeSet<String>,
     /// Egresses.
     pub egresses: Items<egress::EgressBody>,
@@ -68,11 +69,13 @@ pub struct Model {
     pub other_antrea: Vec<(Class, Item<antrea_policy::AntreaPolicyBody>)>,
     /// Other documents that are not understood.
     pub wrong: BTreeSet<DocumentKey>,
-    /// What is in force without labels that cannot be read: no rule that allows means it by its labels.
+    /// What is in force without labels that cannot be read: no rule that allows means it by its
+    /// labels.
     pub unknown_labels: BTreeSet<DocumentKey>,
     /// Pods of which not all is understood, and whether their labels are.
     pub doubtful: BTreeMap<String, (Item<pod::PodBody>, bool)>,
-    /// Objects that documents say differently, none of which was in force: the first one counts, as far as the others agree.
+    /// Objects that documents say differently, none of which was in force: the first one counts, as
+    /// far as the others agree.
     pub unsettled: BTreeSet<DocumentKey>,
     /// Of Namespaces that are unsettled, the labels that do not count.
     pub other_labels: BTreeMap<String, Vec<Labels>>,
@@ -84,8 +87,8 @@ impl Model {
         Self::after(documents, &Self::default())
     }
 
-    /// Puts documents together. Of those with one name the one that counted in `before` counts, or what has become of it; else the first one in order of files and
-    /// lines.
+    /// Puts documents together. Of those with one name the one that counted in `before` counts, or
+    /// what has become of it; else the first one in order of files and lines.
     pub fn after(documents: Vec<Document>, before: &Self) -> (Self, Vec<Problem>) {
         let is_short = |document: &&Document| document.left.as_ref().is_some_and(|left| !left.knows_labels);
         let unknown_labels = documents.iter().filter(is_short).map(|document| document.key.clone()).collect();
@@ -195,7 +198,8 @@ impl Model {
         self.wrong.contains(key)
     }
 
-    /// Whether there is a document of a kind (`Service.`, `ClusterGroup.crd.antrea.io`) and name that is not understood.
+    /// Whether there is a document of a kind (`Service.`, `ClusterGroup.crd.antrea.io`) and name
+    /// that is not understood.
     pub fn is_wrong(&self, kind: &str, name: &str) -> bool {
         self.wrong.contains(&(kind.to_owned(), name.to_owned()))
     }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// The file of what no file says.
 pub const NOWHERE: &str = "-";
 
-/// Lines of a document's fields by their paths. What is no more than that makes no document another one: all compare equal.
+/// Lines of a document's fields by their paths. What is no more than that makes no document another
+/// one: all compare equal.
 #[derive(Clone, Debug, Default)]
 pub struct Fields(Arc<BTreeMap<String, usize>>);
 
@@ -104,7 +105,8 @@ impl Origin {
 pub enum Severity {
     /// The document, or its file, is not in force as it is written.
     Error,
-    /// A part of it is not known or not served, and left out without harm. With `--strict` an error.
+    /// A part of it is not known or not served, and left out without harm. With `--strict` an
+    /// error.
     Tolerated,
     /// It is in force, but perhaps not as it was meant.
     Warning,
@@ -146,7 +148,8 @@ impl Problem {
         self.severity == Severity::Error
     }
 
-    /// The same as who wants to be told of everything sees it (`--strict`): what is left out is an error.
+    /// The same as who wants to be told of everything sees it (`--strict`): what is left out is an
+    /// error.
     #[must_use]
     pub fn strictly(self) -> Self {
         match self.severity {

@@ -58,7 +58,8 @@ async fn once(agent: &Agent, driver: &mut Driver, told: &mut Logged) -> u8 {
     }
 }
 
-/// Tells which files have not been read, since they are being written all the time; whether there are none.
+/// Tells which files have not been read, since they are being written all the time; whether there
+/// are none.
 fn tell_unsettled(agent: &Agent) -> bool {
     let files = agent.unsettled();
     for file in &files {

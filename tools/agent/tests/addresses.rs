@@ -1,4 +1,5 @@
-//! Addresses that several Pods say to have: one of them has it, and nobody is let in on account of another one.
+//! Addresses that several Pods say to have: one of them has it, and nobody is let in on account of
+//! another one.
 
 mod common;
 mod watched;

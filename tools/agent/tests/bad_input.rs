@@ -154,7 +154,8 @@ fn nodes_in_applied_to_go_with_nothing_else() {
     }));
 }
 
-/// Every type in both directions: the schema of Antrea's policies has queries in ingress, and reports in egress.
+/// Every type in both directions: the schema of Antrea's policies has queries in ingress, and
+/// reports in egress.
 #[test]
 fn igmp_messages_are_of_the_direction_of_their_rule() {
     let sides = [
@@ -256,7 +257,8 @@ fn selectors_that_match_nothing_are_odd_and_match_nothing() {
     );
 }
 
-/// A file that is half written: cut at each line and in the middle of each, and in the middle of each word.
+/// A file that is half written: cut at each line and in the middle of each, and in the middle of
+/// each word.
 #[test]
 fn files_cut_anywhere_name_file_and_line_or_are_shorter() {
     let mut cuts = 0;

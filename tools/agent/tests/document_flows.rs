@@ -1,6 +1,7 @@
-//! The cluster of Antrea's pipeline document, from its YAML to flows: table by table those that the document lists. What differs is in
-//! `data/differences.txt`, each line with its row of `docs/antrea.md`, "Differences from the document", and nothing else may; what is listed there and
-//! does not differ fails, too.
+//! The cluster of Antrea's pipeline document, from its YAML to flows: table by table those that the
+//! document lists. What differs is in `data/differences.txt`, each line with its row of
+//! `docs/antrea.md`, "Differences from the document", and nothing else may; what is listed there
+//! and does not differ fails, too.
 
 mod common;
 #[path = "document_flows/compare.rs"]

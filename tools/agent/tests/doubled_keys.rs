@@ -1,5 +1,5 @@
-//! A key that is there twice: with the same value it is as if it were there once; with another one its field is wrong,
-//! and nothing else.
+//! A key that is there twice: with the same value it is as if it were there once; with another one
+//! its field is wrong, and nothing else.
 
 mod common;
 

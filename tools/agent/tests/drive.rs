@@ -47,7 +47,8 @@ async fn a_switch_that_begins_anew_is_told_everything_with_a_later_round() {
     tokio::time::sleep(Duration::from_millis(2100)).await;
     let result = scene.step().await;
     let report = match result {
-        Err(DriveError::Unreachable { .. }) => scene.report().await, // the old connection's end was noticed first
+        // The old connection's end was noticed first
+        Err(DriveError::Unreachable { .. }) => scene.report().await,
         result => result.expect("reached").expect("everything"),
     };
     assert!(report.was_sync && report.applied);
@@ -214,7 +215,8 @@ async fn who_knows_too_little_does_not_touch_a_switch_on_which_packets_pass() {
     scene.switch.state().gate_open = true;
     tokio::time::sleep(Duration::from_millis(2100)).await;
     let report = match scene.step().await {
-        Err(DriveError::Unreachable { .. }) => scene.report().await, // the old connection's end was noticed first
+        // The old connection's end was noticed first
+        Err(DriveError::Unreachable { .. }) => scene.report().await,
         result => result.expect("reached").expect("all that is known"),
     };
     assert!(!report.was_sync && report.applied);

@@ -53,7 +53,8 @@ fn an_endpoint_or_port_of_a_slice_that_is_wrong_is_left_out_and_told_of_the_slic
         scene.write("1.yaml", &slice("s1", &of("10.10.0.14"), HTTP));
         assert_eq!(all(&scene), ["10.10.0.14:8080  ready,serving"], "{case}");
     }
-    // Beside right ones of the same slice, fresh and while it runs; all that are wrong are told, by their places.
+    // Beside right ones of the same slice, fresh and while it runs; all that are wrong are told, by
+    // their places.
     let mixed = |good: &str| {
         slice("s1", &["10.10.0.1333", good, "x", "{a: b}"].map(of).join(", "), &format!("{{port: 0}}, {HTTP}"))
     };

@@ -1,5 +1,5 @@
-//! One entry of a Pod or Namespace is wrong: the rest is in force. Where a policy may mean what cannot be read, the
-//! object is in doubt.
+//! One entry of a Pod or Namespace is wrong: the rest is in force. Where a policy may mean what
+//! cannot be read, the object is in doubt.
 
 mod common;
 mod dual;
@@ -92,7 +92,8 @@ fn what_a_policy_may_mean_leaves_a_fresh_pod_in_doubt() {
             assert!(held(&scene), "{case} {selector}");
         }
         assert!(Scene::new(&[&case]).errors("Pod prod/p: ").len() == 1, "{case}");
-        // No rule that allows means it by a label, be it one that it does not have; a rule that denies does.
+        // No rule that allows means it by a label, be it one that it does not have; a rule that
+        // denies does.
         for (action, is_meant) in [("Allow", false), ("Drop", true)] {
             let rule = format!(
                 "apiVersion: crd.antrea.io/v1beta1\nkind: ClusterNetworkPolicy\nmetadata: {{name: q}}\nspec: {{priority: 1, \

@@ -1,4 +1,5 @@
-//! One wrong document never stops a Node: the gate opens, the rest is told, and what is wrong is held.
+//! One wrong document never stops a Node: the gate opens, the rest is told, and what is wrong is
+//! held.
 
 #![allow(dead_code)] // of the modules below
 

@@ -1,4 +1,5 @@
-//! What stands for wrong policies is understood by the switch: each object of it is applied, and becomes flows.
+//! What stands for wrong policies is understood by the switch: each object of it is applied, and
+//! becomes flows.
 
 mod common;
 

@@ -1,5 +1,6 @@
-//! Pods, Namespaces and groups that a document says otherwise than the one that counts, or that went wrong while they
-//! were in force: whom a policy may mean by them is denied, or held. What nobody can read takes nothing away.
+//! Pods, Namespaces and groups that a document says otherwise than the one that counts, or that
+//! went wrong while they were in force: whom a policy may mean by them is denied, or held. What
+//! nobody can read takes nothing away.
 
 mod common;
 
@@ -291,7 +292,8 @@ fn a_service_that_is_not_understood_is_denied_with_all_of_its_direction() {
     assert!(lines.iter().any(|line| line.contains("spec.egress[0]: in its place, everything")), "{lines:#?}");
 }
 
-/// What a rule of egress becomes, by its id: action, whether it has ports, and addresses of its groups.
+/// What a rule of egress becomes, by its id: action, whether it has ports, and addresses of its
+/// groups.
 fn egress_rules(rule: &str, far: &str) -> Vec<(String, RuleAction, Vec<u32>, Vec<String>)> {
     let near = &pods()[..2].concat();
     let policy =

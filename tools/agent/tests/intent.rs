@@ -1,5 +1,5 @@
-//! Random documents with wrong ones among them: what is right by itself is told as if the wrong ones were not there, and no packet passes that what was meant
-//! would deny.
+//! Random documents with wrong ones among them: what is right by itself is told as if the wrong
+//! ones were not there, and no packet passes that what was meant would deny.
 
 mod common;
 #[path = "intent/verdict.rs"]

@@ -1,4 +1,5 @@
-//! Misspelt kinds, groups and labels: an object that was in force stays as it was, and what policies deny by it does not pass.
+//! Misspelt kinds, groups and labels: an object that was in force stays as it was, and what
+//! policies deny by it does not pass.
 
 mod common;
 mod watched;
@@ -50,7 +51,8 @@ fn scene(policy: &str, file: &str, text: &str) -> Watched {
     Watched::new(&all)
 }
 
-/// What is denied still is, while the agent runs and after it starts anew; and all of the file comes back with its right form.
+/// What is denied still is, while the agent runs and after it starts anew; and all of the file
+/// comes back with its right form.
 fn stays_denied(policy: &str, file: &str, right: &str, wrong: &str, who: &str) {
     assert_ne!(right, wrong);
     let is_denied = |watched: &Watched| {

@@ -1,4 +1,5 @@
-//! Several documents of one object that differ: the one that is in force counts, and what any of them denies does not pass while none was in force.
+//! Several documents of one object that differ: the one that is in force counts, and what any of
+//! them denies does not pass while none was in force.
 
 mod common;
 #[path = "intent/verdict.rs"]

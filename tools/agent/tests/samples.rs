@@ -1,4 +1,5 @@
-//! Documents as Antrea's manual has them, and as `kubectl get -o yaml` prints them: accepted, or named as not served without harm to anything beside.
+//! Documents as Antrea's manual has them, and as `kubectl get -o yaml` prints them: accepted, or
+//! named as not served without harm to anything beside.
 
 mod common;
 

@@ -83,7 +83,8 @@ fn a_tier_that_is_refused_stays_as_it_was_and_is_told() {
         assert!(!scene.1.is_wrong(), "{:#?}", lines(scene.1.problems()));
         assert_eq!(scene.text(), before);
     }
-    // What is right changes: a swap, a built-in tier as it is, a place that a Tier has left that no policy names.
+    // What is right changes: a swap, a built-in tier as it is, a place that a Tier has left that no
+    // policy names.
     scene.write(&[("t1", 30), ("t2", 20), ("application", 250), ("t3", 40)]);
     assert!(!scene.1.is_wrong(), "{:#?}", lines(scene.1.problems()));
     assert_ne!(scene.text(), before);

@@ -1,5 +1,5 @@
-//! Files of which a part, or all, cannot be read: a policy in them is in force, or whom it may bind is held. What can be
-//! read beside it is read.
+//! Files of which a part, or all, cannot be read: a policy in them is in force, or whom it may bind
+//! is held. What can be read beside it is read.
 
 mod common;
 

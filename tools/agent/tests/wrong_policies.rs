@@ -1,4 +1,5 @@
-//! Policies that are wrong, in part or as a whole: what is right of them works, and nothing of them is open.
+//! Policies that are wrong, in part or as a whole: what is right of them works, and nothing of them
+//! is open.
 
 mod common;
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""A Node with three Pods, a Service and a policy, told to a switch without anything by gRPC; then what was counted. See tools/examples/README.md."""
+"""A Node with three Pods, a Service and a policy, told to a switch without anything by gRPC; then
+what was counted. See tools/examples/README.md."""
 
 import argparse
 import sys
@@ -34,7 +35,8 @@ def mac(number):
 
 
 def make_bridge(channel):
-    """A bridge that drops everything until it is programmed, with a port for each Pod, one for the host and one for tunnels."""
+    """A bridge that drops everything until it is programmed, with a port for each Pod, one for the
+    host and one for tunnels."""
     Stub(channel, "vswitch.v1.bridge", "BridgeService").AddBridge(
         bridge.AddBridgeRequest(bridge=bridge.BridgeConfig(name=BRIDGE, fail_mode=bridge.FAIL_MODE_SECURE)))
     options = {"remote_ip": "flow", "key": "flow"}
@@ -77,7 +79,8 @@ def objects():
 
 
 def apply(channel):
-    """Makes the bridge, says what the Node is, and syncs all objects: one transaction, which opens the gate."""
+    """Makes the bridge, says what the Node is, and syncs all objects: one transaction, which opens
+    the gate."""
     make_bridge(channel)
     tables = Stub(channel, "antrea.v1.node", "NodeService").Initialize(node.InitializeRequest(node=the_node(), round=1)).tables
     print(f"node: {len(tables)} tables")

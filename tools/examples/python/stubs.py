@@ -1,4 +1,5 @@
-"""Clients of the switch's services without grpc_tools: protoc's Python has the messages, and the descriptors of services name their methods."""
+"""Clients of the switch's services without grpc_tools: protoc's Python has the messages, and the
+descriptors of services name their methods."""
 
 import importlib
 
@@ -13,7 +14,8 @@ def connect(socket):
 
 
 class Stub:
-    """A service by its file and name, `Stub(channel, "antrea.v1.pod", "PodService")`: its methods are this object's."""
+    """A service by its file and name, `Stub(channel, "antrea.v1.pod", "PodService")`: its methods
+    are this object's."""
 
     def __init__(self, channel, file, name):
         module = importlib.import_module(f"{file}_pb2")
@@ -30,7 +32,8 @@ class Stub:
 
 
 def _streams(method):
-    """Whether requests and whether responses are streams: the descriptor's own properties came with a later protobuf than Debian's."""
+    """Whether requests and whether responses are streams: the descriptor's own properties came with
+    a later protobuf than Debian's."""
     from google.protobuf import descriptor_pb2
 
     proto = descriptor_pb2.MethodDescriptorProto()

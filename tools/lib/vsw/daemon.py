@@ -29,8 +29,8 @@ def bin_dir(profile):
 
 
 def configuration(dpdk, bridge_ports, directory, fail_mode="standalone", conntrack=None, others=(), slow_path=None, antrea=None, **worker):
-    """The text of a vswitchd.toml with the bridge br0. `bridge_ports` are dicts, a [[bridge.port]] each; `others` are further bridges:
-    (what [[bridge]] says of it, its ports)."""
+    """The text of a vswitchd.toml with the bridge br0. `bridge_ports` are dicts, a [[bridge.port]]
+    each; `others` are further bridges: (what [[bridge]] says of it, its ports)."""
     text = f"[dpdk]\n{_table(dpdk)}\n"
     if worker:
         text += f"[worker]\n{_table(worker)}\n"
@@ -59,8 +59,8 @@ def _value(value):
 
 
 class Switch:
-    """vswitchd with its files in `directory`: configuration, log and control socket. It may run in a network
-    namespace, and on these cores only."""
+    """vswitchd with its files in `directory`: configuration, log and control socket. It may run in
+    a network namespace, and on these cores only."""
 
     def __init__(self, binaries, directory, config, namespace=None, use_cores=None):
         self.binaries, self.directory = Path(binaries), Path(directory)

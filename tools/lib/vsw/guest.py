@@ -1,4 +1,5 @@
-"""A Linux guest in QEMU on vhost-user ports; see tools/guest-image for what it boots and how it is spoken to."""
+"""A Linux guest in QEMU on vhost-user ports; see tools/guest-image for what it boots and how it is
+spoken to."""
 
 import socket
 import subprocess
@@ -18,8 +19,9 @@ def image(directory):
 
 
 class Guest:
-    """A running guest; its devices are eth0, eth1, ... `nics`: (socket that QEMU makes, last bytes of the address, properties of virtio-net-pci). Its memory
-    is of hugepages if there are enough."""
+    """A running guest; its devices are eth0, eth1, ... `nics`: (socket that QEMU makes, last bytes
+    of the address, properties of virtio-net-pci). Its memory is of hugepages if there are
+    enough."""
 
     def __init__(self, boot, directory, name, nics, use_cores=None):
         self.name, self.directory = name, Path(directory)

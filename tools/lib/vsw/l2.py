@@ -1,4 +1,5 @@
-"""Three hosts in network namespaces, wired to one switch that learns in three ways, and traffic between them."""
+"""Three hosts in network namespaces, wired to one switch that learns in three ways, and traffic
+between them."""
 
 import contextlib
 import itertools

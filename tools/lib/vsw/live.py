@@ -21,7 +21,8 @@ def drops(port):
 
 
 def port_rates(old, new):
-    """Per port: {rx_mbps, rx_kpps, tx_mbps, tx_kpps, drops} between two readings; "rx" is what the switch received."""
+    """Per port: {rx_mbps, rx_kpps, tx_mbps, tx_kpps, drops} between two readings; "rx" is what the
+    switch received."""
     seconds = max(1e-6, new.time - old.time)
     rates = {}
     for name, port in new.ports.items():

@@ -12,8 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 HUGEPAGES = Path(os.environ.get("VSWITCH_HUGEPAGES_DIR", "/sys/kernel/mm/hugepages/hugepages-2048kB"))
 PR_SET_PDEATHSIG = 1
-# Seconds for what must happen: where others keep the machine busy it may take long, elsewhere nobody waits for that. For what must not happen see
-# `antrea.actions.DENIED_LIMIT`.
+# Seconds for what must happen: where others keep the machine busy it may take long, elsewhere
+# nobody waits for that. For what must not happen see `antrea.actions.DENIED_LIMIT`.
 PATIENCE_S = 60
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -22,7 +22,8 @@ class Failure(Exception):
     """Something that the user should read in one line (or a few); no traceback."""
 
 
-# What goes wrong where there are processes, sockets, and answers in which something is missing: told in a few lines, too.
+# What goes wrong where there are processes, sockets, and answers in which something is missing:
+# told in a few lines, too.
 TROUBLE = (Failure, OSError, LookupError, subprocess.SubprocessError)
 
 
@@ -35,7 +36,8 @@ def words_of(error):
 
 
 class Stop(KeyboardInterrupt):
-    """A signal asked us to end. Not an Exception, so that nothing but the cleanup catches it; to unittest it is a Ctrl-C, which ends all."""
+    """A signal asked us to end. Not an Exception, so that nothing but the cleanup catches it; to
+    unittest it is a Ctrl-C, which ends all."""
 
     def __init__(self, signum):
         super().__init__(signum)
@@ -49,7 +51,8 @@ _came = []  # the signal that asked us to end
 
 
 def stop_on_signals():
-    """From now on SIGINT, SIGTERM and SIGHUP raise Stop, and SIGUSR1 tells on the standard error where each thread is."""
+    """From now on SIGINT, SIGTERM and SIGHUP raise Stop, and SIGUSR1 tells on the standard error
+    where each thread is."""
 
     def stop(signum, _frame):
         ignore_signals()  # one is enough: what follows is the cleanup
@@ -62,7 +65,8 @@ def stop_on_signals():
 
 
 def check_stop():
-    """For what goes on until a signal comes: raises Stop if one has come. It may have come in a finalizer, and what is raised there ends nothing."""
+    """For what goes on until a signal comes: raises Stop if one has come. It may have come in a
+    finalizer, and what is raised there ends nothing."""
     if _came:
         raise Stop(_came[0])
 
@@ -99,7 +103,8 @@ def output(argv, **options):
 
 
 def _child(use_cores=None):
-    """What a child does before it becomes the program: die with us (even by SIGKILL), take signals again, pin itself."""
+    """What a child does before it becomes the program: die with us (even by SIGKILL), take signals
+    again, pin itself."""
 
     def prepare():
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -113,7 +118,8 @@ def _child(use_cores=None):
 
 
 def spawn(argv, use_cores=None, **options):
-    """Starts a process in a session of its own: a Ctrl-C in the terminal reaches us only, and we end it in order."""
+    """Starts a process in a session of its own: a Ctrl-C in the terminal reaches us only, and we
+    end it in order."""
     argv = [str(word) for word in argv]
     options.setdefault("stdin", subprocess.DEVNULL)
     # A Stop while it starts would leave a process that nobody knows of: it comes a moment later.
@@ -134,7 +140,8 @@ def spawn(argv, use_cores=None, **options):
 
 
 def foreground(argv, **options):
-    """Runs a long command with its output shown; when we are stopped meanwhile, it ends with all that it started."""
+    """Runs a long command with its output shown; when we are stopped meanwhile, it ends with all
+    that it started."""
     process = spawn(argv, **options)
     try:
         status = process.wait()
@@ -160,7 +167,8 @@ def end(process, grace=PATIENCE_S // 2):
 
 
 def wait_until(what, limit, done, interval=0.05, seen=None):
-    """Waits until done() is true; Failure after `limit` seconds, with what `seen()`, if there is one, returned last."""
+    """Waits until done() is true; Failure after `limit` seconds, with what `seen()`, if there is
+    one, returned last."""
     start = time.monotonic()
     while not done():
         if time.monotonic() - start > limit:
@@ -209,7 +217,8 @@ def free_hugepages():
 
 
 class HugepageReserve:
-    """Has free hugepages of 2 MiB, reserving more if need be; `undo` restores the number there was."""
+    """Has free hugepages of 2 MiB, reserving more if need be; `undo` restores the number there
+    was."""
 
     def __init__(self):
         self.before = self.after = _number("nr_hugepages")
@@ -236,7 +245,8 @@ class HugepageReserve:
         return not self.note
 
     def undo(self):
-        """Restores the number of before, unless somebody else has changed it since; says so then."""
+        """Restores the number of before, unless somebody else has changed it since; says so
+        then."""
         if self.after == self.before:
             return ""
         if _number("nr_hugepages") != self.after:

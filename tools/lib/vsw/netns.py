@@ -41,11 +41,13 @@ class Space:
         return self._counters("InCsumErrors")
 
     def socket_drops(self):
-        """Datagrams that its kernel dropped since the program that should read them was too slow."""
+        """Datagrams that its kernel dropped since the program that should read them was too
+        slow."""
         return self._counters("RcvbufErrors")
 
     def _counters(self, suffix):
-        """Sum of all protocols' counters of that name, IPv4 and IPv6. UDP-Lite is left out: it repeats UDP's."""
+        """Sum of all protocols' counters of that name, IPv4 and IPv6. UDP-Lite is left out: it
+        repeats UDP's."""
         tables = self.run("cat", "/proc/net/snmp", "/proc/net/netstat").splitlines()
         total = 0
         for names, values in zip(tables[::2], tables[1::2]):
@@ -78,7 +80,8 @@ class Host(Space):
 
     def ping(self, address, count=5):
         """Average round trip in ms; Failure when an answer is missing."""
-        # One by one: of several requests, ping(8) waits for the last one's answer only as long as two others took.
+        # One by one: of several requests, ping(8) waits for the last one's answer only as long as
+        # two others took.
         said = [self.run("ping", "-n", "-c", "1", "-W", PATIENCE_S // 2, address) for _ in range(count)]
         times = [float(found[1]) for one in said if (found := re.search(r"= [\d.]+/([\d.]+)/", one))]
         if len(times) < count:
@@ -109,7 +112,8 @@ def interfaces():
 
 
 def iperf_result(text):
-    """Of `iperf3 -J`: {mbps} and {retransmits} or {lost, packets}; Failure when it reports an error."""
+    """Of `iperf3 -J`: {mbps} and {retransmits} or {lost, packets}; Failure when it reports an
+    error."""
     try:
         report = json.loads(text)
     except ValueError as error:

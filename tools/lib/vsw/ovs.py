@@ -1,4 +1,5 @@
-"""A private Open vSwitch in a network namespace: a peer that is not ours. The machine's own service is left alone."""
+"""A private Open vSwitch in a network namespace: a peer that is not ours. The machine's own service
+is left alone."""
 
 import os
 from pathlib import Path

@@ -1,8 +1,9 @@
 """The modules of a Rust crate, which of them use which, and the circles in that.
 
-Reads the source as text. A module uses another one when it names something that is defined there, by a `use` or by a path; names that a module
-passes on (`pub use`) count for where they are defined. Code of tests is left out, and so is what a module uses of those around it (`super::NAME`): a
-parent and its children may know each other.
+Reads the source as text. A module uses another one when it names something that is defined there,
+by a `use` or by a path; names that a module passes on (`pub use`) count for where they are defined.
+Code of tests is left out, and so is what a module uses of those around it (`super::NAME`): a parent
+and its children may know each other.
 """
 
 import re
@@ -20,7 +21,8 @@ PATH = re.compile(r"(?<![\w:$])(?:r#)?(\w+)((?:\s*::\s*(?:r#)?\w+)+)")
 
 
 class Module:
-    """A module: its name in the crate (`a::b`), what is in it, and what names its imports give to others' items."""
+    """A module: its name in the crate (`a::b`), what is in it, and what names its imports give to
+    others' items."""
 
     def __init__(self, name, parent, directory):
         self.name, self.parent, self.directory = name, parent, directory
@@ -47,10 +49,12 @@ def bare(text):
 
 
 def item_end(text, at):
-    """Where the item that begins at `at` ends: behind its `;` or its last brace. Attributes before it belong to it."""
+    """Where the item that begins at `at` ends: behind its `;` or its last brace. Attributes before
+    it belong to it."""
     while text[at:].lstrip().startswith("#["):
         at = closed(text, text.index("[", at))
-    # Of lists, only those of braces end an item: not the arguments of a function, nor a path of `use`.
+    # Of lists, only those of braces end an item: not the arguments of a function, nor a path of
+    # `use`.
     is_use = re.match(r"\s*(?:pub(?:\([^)]*\))?\s+)?use\b", text[at:])
     while at < len(text):
         if text[at] in "([":
@@ -187,7 +191,8 @@ def named(module, name, rest, met):
 
 
 def within(module, rest, met, unknown=...):
-    """Where the rest of a path ends that has come to a module. A name that is not found (a macro makes it) is the module's own."""
+    """Where the rest of a path ends that has come to a module. A name that is not found (a macro
+    makes it) is the module's own."""
     if not rest:
         return module
     if rest[0] in ("self", "super", "crate"):
@@ -228,7 +233,8 @@ def target_of(module, path):
 
 
 def circles(root):
-    """The groups of modules of which each one uses, by way of others, every other one: names, sorted; the largest first."""
+    """The groups of modules of which each one uses, by way of others, every other one: names,
+    sorted; the largest first."""
     graph = uses(root)
     order, low, stack, found = {}, {}, [], []
 

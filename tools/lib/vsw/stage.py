@@ -1,4 +1,5 @@
-"""What every demo needs: its directory and names, hugepages, cores, and that nothing stays behind, however it ends."""
+"""What every demo needs: its directory and names, hugepages, cores, and that nothing stays behind,
+however it ends."""
 
 import itertools
 import json
@@ -20,7 +21,8 @@ def say(text):
 
 
 class Leftovers:
-    """What must be undone, also written down for the next demo in case this one is killed with SIGKILL."""
+    """What must be undone, also written down for the next demo in case this one is killed with
+    SIGKILL."""
 
     def __init__(self, directory):
         self.file = Path(directory) / "state.json"
@@ -114,7 +116,8 @@ class Stage:
 
     @property
     def idle_sleep_us(self):
-        """On few cores workers that never sleep would leave little to anybody else, and to each other."""
+        """On few cores workers that never sleep would leave little to anybody else, and to each
+        other."""
         return 0 if len(machine.cores()) > 3 else 50
 
 

@@ -1,4 +1,5 @@
-"""What a demo is doing, step by step: which of how many, how long it takes as a rule, and how long it took."""
+"""What a demo is doing, step by step: which of how many, how long it takes as a rule, and how long
+it took."""
 
 import collections
 import contextlib
@@ -19,7 +20,8 @@ TICK_S = 1.0
 
 
 class Steps:
-    """So many steps. Each begins with a line such as `[2/5] building (about 4 min the first time)`."""
+    """So many steps. Each begins with a line such as `[2/5] building (about 4 min the first
+    time)`."""
 
     def __init__(self, total):
         self.total, self.number, self.title, self.began = total, 0, "", time.monotonic()
@@ -33,7 +35,8 @@ class Steps:
         print(f"      ... {seconds(time.monotonic() - began)}", flush=True)
 
     def run(self, argv, what, expected="", **options):
-        """A command as the next step. A terminal shows its last line and the time so far; what it said is printed when it fails."""
+        """A command as the next step. A terminal shows its last line and the time so far; what it
+        said is printed when it fails."""
         began = self._begin(what, expected)
         is_terminal = sys.stdout.isatty()
         print(self.title, end="" if is_terminal else "\n", flush=True)

@@ -1,6 +1,8 @@
-"""A client without .proto files, as grpcurl is: asks by reflection what the switch's services are, and calls one. `reflect.py SOCKET`.
+"""A client without .proto files, as grpcurl is: asks by reflection what the switch's services are,
+and calls one. `reflect.py SOCKET`.
 
-Its last line is JSON: the version of gRPC, and for each version of reflection the services and the answer of CapabilitiesService."""
+Its last line is JSON: the version of gRPC, and for each version of reflection the services and the
+answer of CapabilitiesService."""
 
 import json
 import sys

@@ -36,7 +36,8 @@ pub(crate) struct Cli {
     /// Print JSON: answers on stdout, errors on stderr.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Seconds to wait for an answer; for those that tell until interrupted (monitor, port-events), for their beginning.
+    /// Seconds to wait for an answer; for those that tell until interrupted (monitor, port-events),
+    /// for their beginning.
     #[arg(short = 't', short_alias = 'T', long, global = true, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub(crate) timeout: Duration,
     /// As ovs-ofctl has it; no effect. Likewise those below.
@@ -73,7 +74,8 @@ const OFCTL_OPTIONS: [&str; 11] = [
 /// Options with a value of their own, which is no verb.
 const WITH_VALUE: [&str; 8] = ["--socket", "--timeout", "-t", "-T", "-O", "--protocols", "-F", "--flow-format"];
 
-/// Arguments with options of ovs-ofctl moved behind the verb: `--strict del-flows br0` is `del-flows br0 --strict`.
+/// Arguments with options of ovs-ofctl moved behind the verb: `--strict del-flows br0` is
+/// `del-flows br0 --strict`.
 pub(crate) fn arguments(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let (mut front, mut moved, mut rest) = (Vec::new(), Vec::new(), arguments.into_iter());
     front.extend(rest.next()); // the program
@@ -116,7 +118,8 @@ pub(crate) enum Command {
         /// The fail mode.
         mode: FailMode,
     },
-    /// Drop malformed packets that come in by a bridge's ports, by name; or treat them as Open vSwitch does.
+    /// Drop malformed packets that come in by a bridge's ports, by name; or treat them as Open
+    /// vSwitch does.
     SetStrict {
         /// Name of the bridge.
         bridge: String,
@@ -143,7 +146,8 @@ pub(crate) enum Command {
         /// Name of one port.
         port: Option<String>,
     },
-    /// Show what the devices of ports can do in the switch's place: asked for, offered, used, or done in software.
+    /// Show what the devices of ports can do in the switch's place: asked for, offered, used, or
+    /// done in software.
     PortCaps {
         /// Name of the bridge.
         bridge: String,
@@ -191,12 +195,15 @@ pub(crate) enum Command {
     FdbStats(BridgeName),
     /// Show the workers and what they spend their time on.
     WorkerShow,
-    /// Show how the workers decide packets and what that costs, like `ovs-appctl dpif-netdev/pmd-perf-show`.
+    /// Show how the workers decide packets and what that costs, like `ovs-appctl
+    /// dpif-netdev/pmd-perf-show`.
     ///
-    /// Counts begin with the worker or the last worker-clear; with --interval, now. A packet is decided once where it comes in and
-    /// once more behind each ct(); a program decides all of that at once. Bridges that only learn addresses decide without any of this.
+    /// Counts begin with the worker or the last worker-clear; with --interval, now. A packet is
+    /// decided once where it comes in and once more behind each ct(); a program decides all of that
+    /// at once. Bridges that only learn addresses decide without any of this.
     WorkerPerfShow {
-        /// Count for so long, from now: two readings, and what lies between them. Nothing in the switch is cleared.
+        /// Count for so long, from now: two readings, and what lies between them. Nothing in the
+        /// switch is cleared.
         #[arg(long, value_name = "SECONDS", value_parser = seconds)]
         interval: Option<Duration>,
         /// Only the sum of all workers.
@@ -228,7 +235,8 @@ pub(crate) enum Command {
     /// Tunnels: routes, neighbours, options.
     #[command(flatten)]
     Tunnel(Tunnel),
-    /// Show what an agent of Antrea's made of the switch: Pods, Services, policies, and the flows of each.
+    /// Show what an agent of Antrea's made of the switch: Pods, Services, policies, and the flows
+    /// of each.
     #[command(arg_required_else_help = true)]
     Antrea {
         /// What to show or do.
@@ -394,7 +402,8 @@ pub(crate) struct AddPort {
     /// Drop malformed packets that come in by it, by name.
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Packets that come in by it may be for our end of tunnels, as is the default of all but vhost-user ports.
+    /// Packets that come in by it may be for our end of tunnels, as is the default of all but
+    /// vhost-user ports.
     #[arg(long, conflicts_with = "no_underlay")]
     pub(crate) underlay: bool,
     /// They may not: those that are are dropped as spoof_vtep.
@@ -406,10 +415,12 @@ pub(crate) struct AddPort {
     /// A key-value pair for the owner's use; may be repeated.
     #[arg(long = "external-id", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) external_ids: Vec<(String, String)>,
-    /// internal, tap: an address of the switch behind this port, by which tunnels are reached; may be repeated.
+    /// internal, tap: an address of the switch behind this port, by which tunnels are reached; may
+    /// be repeated.
     #[arg(long = "address", value_name = "CIDR")]
     pub(crate) addresses: Vec<String>,
-    /// geneve, vxlan, gre: an option by its name in ovs-vswitchd.conf.db(5), such as remote_ip=flow; may be repeated.
+    /// geneve, vxlan, gre: an option by its name in ovs-vswitchd.conf.db(5), such as
+    /// remote_ip=flow; may be repeated.
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = key_value)]
     pub(crate) options: Vec<(String, String)>,
     /// vhost-user: do not offer checksum offload (nor TSO).
@@ -447,7 +458,8 @@ pub(crate) struct ModPort {
     /// Remove all external ids.
     #[arg(long, conflicts_with = "external_ids")]
     pub(crate) no_external_ids: bool,
-    /// An address of the switch behind the port; may be repeated. Those given replace all that were there.
+    /// An address of the switch behind the port; may be repeated. Those given replace all that were
+    /// there.
     #[arg(long = "address", value_name = "CIDR")]
     pub(crate) addresses: Vec<String>,
     /// Remove all addresses.

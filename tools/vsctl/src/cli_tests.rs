@@ -127,7 +127,8 @@ fn every_verb_parses() {
     for (line, want) in cases {
         assert_eq!(command(line), want, "{line}");
     }
-    // Those with many options are tested where they become requests; here only that their words are right.
+    // Those with many options are tested where they become requests; here only that their words are
+    // right.
     let longer = [
         "add-br br0 --fail-mode standalone --fdb-size 100 --fdb-ageing 60",
         "mod-port br0 p0 up",

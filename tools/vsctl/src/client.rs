@@ -41,7 +41,8 @@ const ANSWER_LEN_MAX: usize = 64 << 20;
 /// A long stream finds out that the switch is gone without a word (a stopped process).
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
 
-/// The way to the switch. It connects when a service is asked for, so that wrong usage is told without a switch.
+/// The way to the switch. It connects when a service is asked for, so that wrong usage is told
+/// without a switch.
 pub(crate) struct Client {
     socket: PathBuf,
 }

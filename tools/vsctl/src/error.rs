@@ -64,7 +64,8 @@ pub(crate) struct BadLine {
 }
 
 impl Error {
-    /// 1: refused. 2: wrong usage. 3: not reached. 0 if only the reader of the output went away, or help was asked for.
+    /// 1: refused. 2: wrong usage. 3: not reached. 0 if only the reader of the output went away, or
+    /// help was asked for.
     fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(error) => u8::try_from(error.exit_code()).unwrap_or(2),
@@ -90,7 +91,8 @@ impl Error {
         }
     }
 
-    /// `{"error": {"code", "exit_code", "message", "fields"}}`; fields only where the switch named some.
+    /// `{"error": {"code", "exit_code", "message", "fields"}}`; fields only where the switch named
+    /// some.
     fn json(&self) -> Value {
         let message = match self {
             Self::Usage(error) => error.render().to_string().trim_end().to_owned(),
@@ -110,7 +112,8 @@ impl Error {
         json!({ "error": error })
     }
 
-    /// Tells the error on stderr (help on stdout). What cannot be written is lost; the exit code still says it.
+    /// Tells the error on stderr (help on stdout). What cannot be written is lost; the exit code
+    /// still says it.
     pub(crate) fn report(&self, as_json: bool) -> ExitCode {
         let _ = match self {
             Self::Usage(error) if !as_json || error.exit_code() == 0 => error.print(),
@@ -129,7 +132,8 @@ impl Error {
         message.lines().map(|line| format!("vsctl: {}", clean(line))).collect::<Vec<_>>().join("\n")
     }
 
-    /// From the status of a call. One that this side made (its source is a transport error) means that the switch is away.
+    /// From the status of a call. One that this side made (its source is a transport error) means
+    /// that the switch is away.
     pub(crate) fn from_status(status: Status, socket: &std::path::Path) -> Self {
         match std::error::Error::source(&status) {
             Some(source) => Self::Unreachable { socket: socket.to_owned(), reason: innermost(source) },

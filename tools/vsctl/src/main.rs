@@ -1,10 +1,12 @@
 //! `vsctl`: the command line of vswitch.
 //!
-//! One verb, one call of the API, one answer: text that Open vSwitch's users can read without learning, or JSON. `cli` is
-//! what can be asked, `client` how the switch is reached, `commands` what is asked and how answers look, `output` and
-//! `error` how they leave. `text` makes what others wrote fit for a terminal.
+//! One verb, one call of the API, one answer: text that Open vSwitch's users can read without
+//! learning, or JSON. `cli` is what can be asked, `client` how the switch is reached, `commands`
+//! what is asked and how answers look, `output` and `error` how they leave. `text` makes what
+//! others wrote fit for a terminal.
 //!
-//! Exit codes: 0 done; 1 the switch refused, or output failed; 2 wrong usage; 3 vswitchd cannot be reached or does not answer.
+//! Exit codes: 0 done; 1 the switch refused, or output failed; 2 wrong usage; 3 vswitchd cannot be
+//! reached or does not answer.
 #![forbid(unsafe_code)]
 
 mod cli;

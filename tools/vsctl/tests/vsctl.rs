@@ -1,4 +1,5 @@
-//! The program from outside: exit codes, streams, and what it does when the other side is slow, silent or gone.
+//! The program from outside: exit codes, streams, and what it does when the other side is slow,
+//! silent or gone.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
@@ -84,8 +85,8 @@ impl PortService for Fake {
 
 type Parts<T> = std::pin::Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
 
-/// Takes transactions: refuses lines that say `bad`, warns of those that say `odd`, and tells in `affected` how many lines came with a
-/// commit. A file is in normal form already.
+/// Takes transactions: refuses lines that say `bad`, warns of those that say `odd`, and tells in
+/// `affected` how many lines came with a commit. A file is in normal form already.
 #[tonic::async_trait]
 impl PipelineService for Fake {
     async fn write(&self, request: Request<Streaming<v1::WriteRequest>>) -> Answer<v1::WriteResponse> {

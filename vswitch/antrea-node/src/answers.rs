@@ -1,12 +1,17 @@
 //! Packets that the agent answers in the switch's place: handed over, and what becomes of them.
 //!
-//! Each category that the Node's agent has taken over has a task of its own, which reads its packets while somebody watches, and at no other time. All who watch
-//! are told of each packet; whoever answers first has answered it. So a client that goes away takes nothing from others. What waits is forgotten with the task, and when the Node is reset.
+//! Each category that the Node's agent has taken over has a task of its own, which reads its
+//! packets while somebody watches, and at no other time. All who watch are told of each packet;
+//! whoever answers first has answered it. So a client that goes away takes nothing from others.
+//! What waits is forgotten with the task, and when the Node is reset.
 //!
-//! A DNS answer waits in the bridge ([`vswitch_dataplane::pipeline::PacketIns`]) and goes on from there. What is refused is a copy of a packet that has gone: the
-//! switch makes the answer from what the packet was when it came in, as action `reject` does.
+//! A DNS answer waits in the bridge ([`vswitch_dataplane::pipeline::PacketIns`]) and goes on from
+//! there. What is refused is a copy of a packet that has gone: the switch makes the answer from
+//! what the packet was when it came in, as action `reject` does.
 //!
-//! **Limits**: [`ANTREA_TO_ANSWER_MAX`](vswitch_dataplane::limits::ANTREA_TO_ANSWER_MAX) packets of each category wait ([`waiting`]); beyond, the oldest gives way. The categories' meters say how many come.
+//! **Limits**: [`ANTREA_TO_ANSWER_MAX`](vswitch_dataplane::limits::ANTREA_TO_ANSWER_MAX) packets of
+//! each category wait ([`waiting`]); beyond, the oldest gives way. The categories' meters say how
+//! many come.
 //!
 //! **Threads**: as [`super::packets`]. Answering takes no lock of the node state.
 
@@ -157,7 +162,8 @@ fn gone(token: &[u8]) -> AntreaError {
     SwitchError::NotFound { what: "packet to answer", name, hint }.into()
 }
 
-/// The answer of the switch to a packet that is refused. None: it must not be answered, or is not known as it came in.
+/// The answer of the switch to a packet that is refused. None: it must not be answered, or is not
+/// known as it came in.
 fn refusal(category: PacketCategory, packet: &Packet) -> Option<PacketOut> {
     let Received { front, len } = packet.received.as_ref()?;
     let codes = if category == PacketCategory::ServiceReject { (3, 4) } else { (10, 1) };
@@ -171,7 +177,8 @@ fn refusal(category: PacketCategory, packet: &Packet) -> Option<PacketOut> {
 }
 
 impl Antrea {
-    /// Packets of categories that the agent has taken over are read if somebody watches; others no more. To be called when either may have changed.
+    /// Packets of categories that the agent has taken over are read if somebody watches; others no
+    /// more. To be called when either may have changed.
     ///
     /// # Errors
     /// When the bridge has too many subscribers.
@@ -314,7 +321,8 @@ impl Task {
         !antrea.events.are_read(EventKind::PacketToAnswer) && antrea.stop_handing_over(self.source.category)
     }
 
-    /// The rules that refuse them. Only these need the node state, which may be in use for as long as a sync takes.
+    /// The rules that refuse them. Only these need the node state, which may be in use for as long
+    /// as a sync takes.
     fn rules(&self, antrea: &Antrea, packets: &[PacketIn]) -> Vec<Option<v1::RuleRef>> {
         if self.source.category != PacketCategory::PolicyReject {
             return vec![None; packets.len()];

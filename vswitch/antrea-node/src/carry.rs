@@ -30,7 +30,8 @@ impl Carry {
 }
 
 impl Antrea {
-    /// Writes what is planned, ends connections, settles; or reverts. If the bridge refuses, so does the result. The bridge behind the uplink follows.
+    /// Writes what is planned, ends connections, settles; or reverts. If the bridge refuses, so
+    /// does the result. The bridge behind the uplink follows.
     pub(super) fn carry_out(&self, state: &mut State, plan: Plan, how: Carry) -> Result<v1::WriteResult, AntreaError> {
         if plan.result.applied && !how.dry_run {
             self.follow_wire(state, When::Going);
@@ -93,7 +94,8 @@ impl Antrea {
             if let Some(facts) = state.node_state.facts()
                 && let Err(error) = flush::unlearn(&*self.switch, &facts, &plan.flush)
             {
-                // The objects are as written; only clients of before may still be led to where nobody is, until affinity ends.
+                // The objects are as written; only clients of before may still be led to where
+                // nobody is, until affinity ends.
                 tracing::error!(%error, "what Services have learned of endpoints that left could not be deleted; report it");
             }
             let zones = state.node_state.node().map(|(_, node)| node.zones).unwrap_or_default();

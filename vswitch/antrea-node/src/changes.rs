@@ -1,4 +1,5 @@
-//! Changes that no write made: names that are learned, memberships, objects that do other things than before.
+//! Changes that no write made: names that are learned, memberships, objects that do other things
+//! than before.
 //!
 //! They are told while somebody watches ([`super::events`]); nothing is done about them here.
 
@@ -125,7 +126,8 @@ impl Antrea {
         ports.into_iter().filter(|port| !port.link_up).map(|port| port.config.name).collect()
     }
 
-    /// Tells whose ports lost their peers, or have them again: all of what is so by now, whichever link it was.
+    /// Tells whose ports lost their peers, or have them again: all of what is so by now, whichever
+    /// link it was.
     fn tell_links(&self, events: &[PortEvent]) {
         let state = self.state.lock();
         let Ok(bridge) = state.bridge() else { return };
@@ -151,7 +153,8 @@ pub async fn watch_links(antrea: Arc<Antrea>, mut stopping: watch::Receiver<bool
                 antrea.events.lose(EventKind::ObjectChanged, lost);
                 if antrea.events.are_read(EventKind::ObjectChanged) {
                     let antrea = Arc::clone(&antrea);
-                    let _ = tokio::task::spawn_blocking(move || antrea.tell_links(&batch)).await; // a panic is told by its hook
+                    // A panic is told by its hook
+                    let _ = tokio::task::spawn_blocking(move || antrea.tell_links(&batch)).await;
                 }
             }
             Err(RecvError::Lagged(lost)) => antrea.events.lose(EventKind::ObjectChanged, lost),

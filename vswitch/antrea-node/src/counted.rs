@@ -1,7 +1,8 @@
 //! Counters of the Node's flows, of what a listing looks at and nothing else.
 //!
-//! **Design**: a bridge may have a million flows, and a listing is asked for again and again: flows of the tables that it looks at are gone through once, by reference, and of what was counted for rules there is one sum
-//! per rule.
+//! **Design**: a bridge may have a million flows, and a listing is asked for again and again: flows
+//! of the tables that it looks at are gone through once, by reference, and of what was counted for
+//! rules there is one sum per rule.
 
 use super::AntreaError;
 use super::moved::Moved;
@@ -137,7 +138,8 @@ impl Counted {
         }
     }
 
-    /// Adds what the flows counted that do what rules say. A rule without counters of its own, one that passes on, has those of its flows.
+    /// Adds what the flows counted that do what rules say. A rule without counters of its own, one
+    /// that passes on, has those of its flows.
     fn actions(&mut self, actions: &BTreeMap<u32, RuleCount>, moved: &Moved) {
         for (number, action) in actions {
             let rule = self.rules.entry(*number).or_insert(RuleCount { sessions: 0, ..*action });
@@ -202,7 +204,8 @@ pub(super) struct Metric {
     is_new: bool,
     /// What is denied.
     denies: bool,
-    /// What is allowed, by the label of its connection: every rule that allows has such a flow, whatever the Node's mode.
+    /// What is allowed, by the label of its connection: every rule that allows has such a flow,
+    /// whatever the Node's mode.
     pub(super) by_label: bool,
 }
 

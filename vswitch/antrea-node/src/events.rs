@@ -1,4 +1,5 @@
-//! Events for agents: each kind has a queue of its own, so that a storm of one pushes out nothing of another.
+//! Events for agents: each kind has a queue of its own, so that a storm of one pushes out nothing
+//! of another.
 
 use super::topic::{Reader, Topic};
 use super::{Antrea, AntreaError};

@@ -10,7 +10,8 @@ const GATED: [ObjectKind; 4] =
 /// Those without which something that is to be denied may pass.
 pub(super) const DENYING: [ObjectKind; 2] = [ObjectKind::AppliedToGroup, ObjectKind::NetworkPolicy];
 
-/// Kinds of which an object was refused that may deny and that nothing is in force in place of: it has no name that one can use.
+/// Kinds of which an object was refused that may deny and that nothing is in force in place of: it
+/// has no name that one can use.
 pub(super) fn lost_kinds(node_state: &NodeState, result: &v1::WriteResult) -> BTreeSet<ObjectKind> {
     let refused = result.statuses.iter().filter(|status| status.outcome() == v1::ObjectOutcome::Refused);
     let keys = refused.filter_map(|status| {
@@ -21,7 +22,8 @@ pub(super) fn lost_kinds(node_state: &NodeState, result: &v1::WriteResult) -> BT
     lost.map(|key| key.kind).collect()
 }
 
-/// What keeps the gate shut: kinds that no sync has had in its scope, and policies that do not say whom they bind. At most 1000.
+/// What keeps the gate shut: kinds that no sync has had in its scope, and policies that do not say
+/// whom they bind. At most 1000.
 pub(super) fn holders(node_state: &NodeState, synced: &BTreeSet<ObjectKind>) -> Vec<v1::ObjectStatus> {
     let missing = GATED.iter().filter(|kind| !synced.contains(kind)).map(|kind| {
         let reason = format!(

@@ -1,17 +1,20 @@
-//! The desired state that an agent of Antrea's kind writes, and the bridge that has what it comes to.
+//! The desired state that an agent of Antrea's kind writes, and the bridge that has what it comes
+//! to.
 //!
 //! **Where in the walk**: nowhere; a client of [`vswitch_control::Switch`] like any service.
 //!
 //! **Design**: `docs/architecture/antrea-compiler.md`. The crate `vswitch_antrea` plans: what
 //! agents say becomes typed objects, numbers, flows, and the difference to
-//! what was there. Here a plan is carried out: one transaction of the bridge, then connections that rest on what went are ended, then the plan is
-//! settled. If the bridge refuses, the plan is reverted. Until the gate opens nothing is written at all, so that no packet passes before its
+//! what was there. Here a plan is carried out: one transaction of the bridge, then connections that
+//! rest on what went are ended, then the plan is settled. If the bridge refuses, the plan is
+//! reverted. Until the gate opens nothing is written at all, so that no packet passes before its
 //! policies are there.
 //!
-//! **Limits**: those of a transaction ([`vswitch_dataplane::limits::TRANSACTION_UPDATES_MAX`]) and of tables.
+//! **Limits**: those of a transaction ([`vswitch_dataplane::limits::TRANSACTION_UPDATES_MAX`]) and
+//! of tables.
 //!
-//! **Threads**: one writer at a time, under the lock of [`Antrea`], which is taken before the switch's. Calls block; the services run them on
-//! blocking threads.
+//! **Threads**: one writer at a time, under the lock of [`Antrea`], which is taken before the
+//! switch's. Calls block; the services run them on blocking threads.
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -256,7 +259,8 @@ impl Antrea {
         }
     }
 
-    /// Calls `change` unless the bridge is the Node's: it is not to be deleted, nor to forward by itself.
+    /// Calls `change` unless the bridge is the Node's: it is not to be deleted, nor to forward by
+    /// itself.
     ///
     /// # Errors
     /// When it is, or as `change`.
@@ -276,7 +280,8 @@ impl Antrea {
     /// Writes objects, and deletes some.
     ///
     /// # Errors
-    /// When there is no Node, or the caller's round is over. What is wrong with single objects is in the result.
+    /// When there is no Node, or the caller's round is over. What is wrong with single objects is
+    /// in the result.
     pub fn write(
         &self,
         objects: Vec<v1::object::Object>,

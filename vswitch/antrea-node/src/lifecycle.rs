@@ -42,7 +42,8 @@ impl Antrea {
     /// Says what the Node is; again, or for the first time.
     ///
     /// # Errors
-    /// When the configuration is wrong, or the bridge is not as it must be. Then nothing has changed.
+    /// When the configuration is wrong, or the bridge is not as it must be. Then nothing has
+    /// changed.
     pub fn initialize(&self, node: &v1::NodeConfig, round: u64) -> Result<Initialized, AntreaError> {
         let mut state = self.state.lock();
         state.check_round(round)?;
@@ -129,8 +130,9 @@ impl Antrea {
         Ok(())
     }
 
-    /// DNS answers are read by whom the Node says, before its flows are written: whoever reads from now on has begun when the other one ends, since what nobody reads is dropped. An agent that gives them back
-    /// is left when the Node is settled ([`Self::read_packets`]).
+    /// DNS answers are read by whom the Node says, before its flows are written: whoever reads from
+    /// now on has begun when the other one ends, since what nobody reads is dropped. An agent that
+    /// gives them back is left when the Node is settled ([`Self::read_packets`]).
     ///
     /// # Errors
     /// When the bridge has too many subscribers.
@@ -154,8 +156,9 @@ impl Antrea {
         self.read_packets(state);
     }
 
-    /// In our zones a connection is established when the other end has answered: the pipeline lets established ones pass all policies, and commits
-    /// connections of Services before policies have judged them.
+    /// In our zones a connection is established when the other end has answered: the pipeline lets
+    /// established ones pass all policies, and commits connections of Services before policies have
+    /// judged them.
     fn track_strictly(&self, node: Option<&Node>) {
         let conntrack = self.switch.conntrack();
         for zone in node.iter().flat_map(|node| node.zones.fixed()) {
@@ -172,7 +175,8 @@ impl Antrea {
         }
     }
 
-    /// So it is in the zones of VLANs, with the first Pod there that is compiled; those without a Pod any more stay as they are, until the Node is another one.
+    /// So it is in the zones of VLANs, with the first Pod there that is compiled; those without a
+    /// Pod any more stay as they are, until the Node is another one.
     pub(super) fn track_vlans_strictly<'a>(&self, state: &State, compiled: impl Iterator<Item = &'a Key>) {
         let Some(facts) = state.node_state.facts() else { return };
         let conntrack = self.switch.conntrack();
@@ -211,7 +215,8 @@ impl Antrea {
         Ok(())
     }
 
-    /// Gives the new tables their names. Tables that are named already must be ours, and without flows of others.
+    /// Gives the new tables their names. Tables that are named already must be ours, and without
+    /// flows of others.
     fn name_tables(
         &self,
         bridge: &str,
@@ -317,7 +322,8 @@ impl Antrea {
     /// Makes objects of some kinds the whole of what there is of them.
     ///
     /// # Errors
-    /// When there is no Node, the round is not above the last one, the request is wrong, or the bridge refuses to open.
+    /// When there is no Node, the round is not above the last one, the request is wrong, or the
+    /// bridge refuses to open.
     pub fn sync(&self, sync: Sync) -> Result<v1::SyncResponse, AntreaError> {
         let began = Instant::now();
         let Sync { begin, objects } = sync;

@@ -1,4 +1,5 @@
-//! What is not told: packets that a meter dropped before anybody was told of them, or that came faster than they were read.
+//! What is not told: packets that a meter dropped before anybody was told of them, or that came
+//! faster than they were read.
 
 use super::Antrea;
 use vswitch_proto::antrea::v1::EventKind;

@@ -1,7 +1,9 @@
 //! Connections that rules committed by flows that are not there any more.
 //!
-//! What a rule says is done by a flow of the rule's priority. When that moves, as others come between, the flow goes, and another one comes that counts from nothing. What the old one had counted is the rule's all the same, and
-//! what workers still count for it, by decisions that they have not let go.
+//! What a rule says is done by a flow of the rule's priority. When that moves, as others come
+//! between, the flow goes, and another one comes that counts from nothing. What the old one had
+//! counted is the rule's all the same, and what workers still count for it, by decisions that they
+//! have not let go.
 //!
 //! **Limits**: counters of [`COUNTING_MAX`] flows per rule that may still grow.
 
@@ -14,7 +16,8 @@ use vswitch_control::SwitchApi;
 use vswitch_dataplane::pipeline::RuleStats;
 use vswitch_flow::spec::{FlowFilter, Update};
 
-/// Flows of a rule that have gone and may still be counted for. A decision that is not used any more is let go within seconds.
+/// Flows of a rule that have gone and may still be counted for. A decision that is not used any
+/// more is let go within seconds.
 const COUNTING_MAX: usize = 16;
 
 /// What rules counted by flows that have gone, by number.
@@ -34,7 +37,8 @@ struct Gone {
 pub(super) enum Leaving {
     /// It does what the rule says.
     Action(u32, Arc<RuleStats>),
-    /// It counts what the rule allows: another one begins at nothing, and all of the rule's counters with it.
+    /// It counts what the rule allows: another one begins at nothing, and all of the rule's
+    /// counters with it.
     Counter(u32),
 }
 

@@ -1,11 +1,14 @@
-//! Who has joined which multicast group: IGMP of Pods and of other Nodes is read here, questions are asked, and groups led to their receivers.
+//! Who has joined which multicast group: IGMP of Pods and of other Nodes is read here, questions
+//! are asked, and groups led to their receivers.
 //!
 //! **Design**: `docs/architecture/antrea-compiler.md`, "Multicast task". One task waits for packets
 //! (a bounded queue, [`vswitch_dataplane::limits::PACKET_INS_QUEUED`]) and for
-//! time. What has come is taken in at once, under the node state's lock and without waiting; what changed by it is one transaction. No more than one in
-//! [`PAUSE`], so a storm of reports is no storm of transactions. Packets are sent when the lock is free again.
+//! time. What has come is taken in at once, under the node state's lock and without waiting; what
+//! changed by it is one transaction. No more than one in [`PAUSE`], so a storm of reports is no
+//! storm of transactions. Packets are sent when the lock is free again.
 //!
-//! **Limits**: [`HEARD_MAX`] messages of a port at a time; those of `vswitch_antrea::membership`; meter 260.
+//! **Limits**: [`HEARD_MAX`] messages of a port at a time; those of `vswitch_antrea::membership`;
+//! meter 260.
 
 mod send;
 
@@ -35,7 +38,8 @@ const TICK: Duration = Duration::from_millis(500);
 const PASS_MS: u64 = 250;
 /// At least so long between two transactions.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Messages of one port that are read at a time: a host with [`vswitch_antrea::membership::POD_GROUPS_MAX`] groups sends fewer, spread over seconds.
+/// Messages of one port that are read at a time: a host with
+/// [`vswitch_antrea::membership::POD_GROUPS_MAX`] groups sends fewer, spread over seconds.
 const HEARD_MAX: usize = 64;
 /// Messages that are read at a time.
 const BATCH_MAX: usize = 512;
@@ -159,8 +163,9 @@ impl State {
 }
 
 impl Antrea {
-    /// Takes in what came and what time it is: one transaction at most, then what is to be sent. Returns the bridge of which IGMP is to be read; if
-    /// that is another one than it `is_read` of, no more: nobody is asked before somebody hears the answer.
+    /// Takes in what came and what time it is: one transaction at most, then what is to be sent.
+    /// Returns the bridge of which IGMP is to be read; if that is another one than it `is_read` of,
+    /// no more: nobody is asked before somebody hears the answer.
     fn keep_groups(&self, is_read: Option<&str>, packets: &[PacketIn]) -> Option<String> {
         let now = Millis::now().0;
         let (bridge, outbox) = {

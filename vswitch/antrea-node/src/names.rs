@@ -1,14 +1,18 @@
 //! Names in rules: what the reader of DNS answers knows, and how it comes into the rules.
 //!
-//! Flows of rules with names send answers for their Pods to controller [`CONTROLLER`], where they wait. The reader ([`reader`]) parses them; what they
-//! say of names that rules mean goes into the clauses of these rules by one transaction, and when every worker has it, the answers go on. So a Pod that
-//! has its answer can connect. What came while one transaction runs shares the next. An answer that says nothing new goes on at once.
+//! Flows of rules with names send answers for their Pods to controller [`CONTROLLER`], where they
+//! wait. The reader ([`reader`]) parses them; what they say of names that rules mean goes into the
+//! clauses of these rules by one transaction, and when every worker has it, the answers go on. So a
+//! Pod that has its answer can connect. What came while one transaction runs shares the next. An
+//! answer that says nothing new goes on at once.
 //!
-//! **Locks**: the cache has one of its own, held for the time of a lookup. It is taken behind the node state's; the reader, which learns for each answer, never has
-//! the node state's, and never waits for it: rounds are written by [`Antrea::write_names`] on a blocking thread.
+//! **Locks**: the cache has one of its own, held for the time of a lookup. It is taken behind the
+//! node state's; the reader, which learns for each answer, never has the node state's, and never
+//! waits for it: rounds are written by [`Antrea::write_names`] on a blocking thread.
 //!
-//! **Limits**: those of [`vswitch_antrea::fqdn`]; [`PAUSED_MAX`](vswitch_dataplane::limits::PAUSED_MAX) answers wait; each as long as `wait_ms_max`. What is beyond
-//! is dropped, and its client asks again.
+//! **Limits**: those of [`vswitch_antrea::fqdn`];
+//! [`PAUSED_MAX`](vswitch_dataplane::limits::PAUSED_MAX) answers wait; each as long as
+//! `wait_ms_max`. What is beyond is dropped, and its client asks again.
 
 mod reader;
 
@@ -107,7 +111,8 @@ impl Names {
         self.wake.notify_one();
     }
 
-    /// Answers of this Node's bridge are read from now on, unless its agent does that. Before its flows are written: what nobody reads is dropped.
+    /// Answers of this Node's bridge are read from now on, unless its agent does that. Before its
+    /// flows are written: what nobody reads is dropped.
     ///
     /// # Errors
     /// When the bridge has too many subscribers.
@@ -145,7 +150,8 @@ impl Names {
 }
 
 impl Antrea {
-    /// Writes the next round of addresses, if there is one. Returns its number, and whether it is in the rules.
+    /// Writes the next round of addresses, if there is one. Returns its number, and whether it is
+    /// in the rules.
     fn write_names(&self) -> Option<(u64, bool)> {
         let mut state = self.state.lock();
         let (round, changes) = self.names.cache.lock().take()?;
@@ -193,7 +199,8 @@ impl Antrea {
         Ok(())
     }
 
-    /// Names that a pattern means (None: all), in order, with their addresses and the rules that use them.
+    /// Names that a pattern means (None: all), in order, with their addresses and the rules that
+    /// use them.
     pub fn fqdns(&self, pattern: Option<&Pattern>) -> Vec<v1::Fqdn> {
         let state = self.state.lock();
         let names = self.names.cache.lock().list(pattern);

@@ -1,10 +1,12 @@
 //! Packets that policies and Services tell of: logs, refusals, denied connections.
 //!
-//! A task reads them while somebody wants to know, and at no other time: packet-ins that nobody wants are not made. Subscribers to the same controller by `PacketService` get theirs as
-//! before: each has a queue of its own. What is the same within a second is told once.
+//! A task reads them while somebody wants to know, and at no other time: packet-ins that nobody
+//! wants are not made. Subscribers to the same controller by `PacketService` get theirs as before:
+//! each has a queue of its own. What is the same within a second is told once.
 //!
-//! **Threads**: the task holds no lock while it waits. Names are looked up on a blocking thread, since the node state's lock may be held for as long as a sync takes; meanwhile packets queue, and what does not fit is
-//! counted.
+//! **Threads**: the task holds no lock while it waits. Names are looked up on a blocking thread,
+//! since the node state's lock may be held for as long as a sync takes; meanwhile packets queue,
+//! and what does not fit is counted.
 
 use super::limit::Limit;
 use super::{Antrea, AntreaError, State};
@@ -142,9 +144,11 @@ impl Antrea {
         }
     }
 
-    /// Packets of the Node's bridge are read if somebody wants to know, or to answer; those of another one no more. To be called when the Node may have changed.
+    /// Packets of the Node's bridge are read if somebody wants to know, or to answer; those of
+    /// another one no more. To be called when the Node may have changed.
     ///
-    /// The Node is what it is: if others have taken all places of subscribers, those who watch are told nothing, and that is logged.
+    /// The Node is what it is: if others have taken all places of subscribers, those who watch are
+    /// told nothing, and that is logged.
     pub(super) fn read_packets(&self, state: &State) {
         for done in [self.read_to_answer(state), self.read_to_tell(state)] {
             if let Err(error) = done {
@@ -153,7 +157,8 @@ impl Antrea {
         }
     }
 
-    /// The part of [`Self::read_packets`] that is only told. To be called, too, when somebody begins to watch.
+    /// The part of [`Self::read_packets`] that is only told. To be called, too, when somebody
+    /// begins to watch.
     ///
     /// # Errors
     /// When the bridge has too many subscribers.

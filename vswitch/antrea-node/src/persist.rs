@@ -1,10 +1,14 @@
 //! What agents declared, over a restart.
 //!
-//! Two files of `[antrea] state_dir`. `state`: the messages as they came, and numbers, written behind the calls, at most once a second. `unwritten`, empty: there are answered calls that `state` does
-//! not know. It is made, and on the disk, before such a call changes anything, and goes when `state` has caught up. So a switch that finds it was killed in between: a deny may be missing, and it
-//! forwards nothing before an agent has synced. The answer to a call waits for nothing but that mark, which most calls find there.
+//! Two files of `[antrea] state_dir`. `state`: the messages as they came, and numbers, written
+//! behind the calls, at most once a second. `unwritten`, empty: there are answered calls that
+//! `state` does not know. It is made, and on the disk, before such a call changes anything, and
+//! goes when `state` has caught up. So a switch that finds it was killed in between: a deny may be
+//! missing, and it forwards nothing before an agent has synced. The answer to a call waits for
+//! nothing but that mark, which most calls find there.
 //!
-//! Nothing in `state` is believed that does not fit: length, checksum, version, every number; objects are read and judged as if an agent had sent them.
+//! Nothing in `state` is believed that does not fit: length, checksum, version, every number;
+//! objects are read and judged as if an agent had sent them.
 
 use parking_lot::Mutex;
 use std::io::{self, Read, Write};
@@ -86,7 +90,8 @@ impl Disk {
         stored::remove(&self.mark_path())
     }
 
-    /// Whether there are answered calls that are not in the state. What cannot be known is taken for yes.
+    /// Whether there are answered calls that are not in the state. What cannot be known is taken
+    /// for yes.
     pub(super) fn is_marked(&self) -> bool {
         !matches!(self.mark_path().try_exists(), Ok(false))
     }

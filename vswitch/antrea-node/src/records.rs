@@ -1,7 +1,9 @@
 //! Records of connections, with what the cluster knows of them.
 //!
-//! A task reads the tracker's events while somebody reads records. What happens to a connection within [`HOLD_MS`] is one record: its rules and its translated source are known
-//! some microseconds after it began. What is known of a connection is remembered, so that its last record says what its first one did, though Pods and rules have gone meanwhile.
+//! A task reads the tracker's events while somebody reads records. What happens to a connection
+//! within [`HOLD_MS`] is one record: its rules and its translated source are known some
+//! microseconds after it began. What is known of a connection is remembered, so that its last
+//! record says what its first one did, though Pods and rules have gone meanwhile.
 //!
 //! **Threads**: as in [`super::packets`].
 
@@ -45,7 +47,8 @@ pub(super) struct Records {
     known: Mutex<Known>,
 }
 
-/// What is remembered of connections, by the tracker's places: a new connection at a place takes over what was of the old one there.
+/// What is remembered of connections, by the tracker's places: a new connection at a place takes
+/// over what was of the old one there.
 #[derive(Debug, Default)]
 struct Known(HashMap<u32, Remembered>);
 
@@ -56,7 +59,8 @@ struct Remembered {
     label: u128,
     parties: Arc<Parties>,
     translated: Option<IpAddr>,
-    /// When it began, in milliseconds since 1970: worked out once, since two clocks have a part in it.
+    /// When it began, in milliseconds since 1970: worked out once, since two clocks have a part in
+    /// it.
     start_unix_ms: u64,
 }
 
@@ -192,7 +196,8 @@ impl Maker<'_> {
         records
     }
 
-    /// A connection of a main zone; None: another zone's. With `keep` what is known of it is remembered.
+    /// A connection of a main zone; None: another zone's. With `keep` what is known of it is
+    /// remembered.
     fn record(&self, connection: &Connection, keep: bool) -> Option<v1::FlowRecord> {
         if !self.node().zones.is_main(connection.original.zone) {
             return None;

@@ -1,4 +1,5 @@
-//! Coming back: what was on the disk is in force again, as far as that can be; and what is in force goes to the disk.
+//! Coming back: what was on the disk is in force again, as far as that can be; and what is in force
+//! goes to the disk.
 
 use super::persist::Disk;
 use super::underlay::When;
@@ -17,8 +18,10 @@ pub(super) struct Pending {
 }
 
 impl Antrea {
-    /// Takes over what is on the disk, before the first call. A clean stop: everything is in force again at once. After a kill with calls that were not written: numbers and objects are there, and the gate stays
-    /// shut. What cannot be used is logged and put aside; the switch waits for an agent then.
+    /// Takes over what is on the disk, before the first call. A clean stop: everything is in force
+    /// again at once. After a kill with calls that were not written: numbers and objects are there,
+    /// and the gate stays shut. What cannot be used is logged and put aside; the switch waits for
+    /// an agent then.
     pub fn restore(&self) {
         let Some(disk) = &self.disk else { return };
         let mut state = self.state.lock();
@@ -136,7 +139,8 @@ impl Antrea {
         self.tell_objects(&state, &turned);
     }
 
-    /// Connections whose labels are of numbers that nobody knows any more end: the next rule with such a number is another one.
+    /// Connections whose labels are of numbers that nobody knows any more end: the next rule with
+    /// such a number is another one.
     pub(super) fn end_unnumbered(&self, state: &mut State, node: &Node) {
         let Some(since) = state.numbers_since.take() else { return };
         let now = Millis::now().0;
@@ -149,7 +153,8 @@ impl Antrea {
         }
     }
 
-    /// Something is going to change that the disk does not know. The mark is there when this returns, or the state is gone, or nothing can be done about it.
+    /// Something is going to change that the disk does not know. The mark is there when this
+    /// returns, or the state is gone, or nothing can be done about it.
     pub(super) fn mark(&self, state: &mut State) {
         let Some(disk) = &self.disk else { return };
         state.dirty = true;
@@ -167,7 +172,8 @@ impl Antrea {
         }
     }
 
-    /// Writes what the disk does not know yet. Not under the lock, but for a moment. False: it is to be tried again.
+    /// Writes what the disk does not know yet. Not under the lock, but for a moment. False: it is
+    /// to be tried again.
     pub fn write_behind(&self) -> bool {
         let Some(disk) = &self.disk else { return true };
         let _one = disk.writing.lock();

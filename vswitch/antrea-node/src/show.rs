@@ -152,7 +152,8 @@ impl Antrea {
         }))
     }
 
-    /// Flows of an object (with `rule`: only those whose purpose or conjunction is of that rule), and names to tell them with.
+    /// Flows of an object (with `rule`: only those whose purpose or conjunction is of that rule),
+    /// and names to tell them with.
     ///
     /// # Errors
     /// When there is no Node, or no such object.
@@ -224,7 +225,8 @@ impl Antrea {
         Ok(found)
     }
 
-    /// Makes right what is not in the tables as it should be; returns how much that was. Learned flows are nobody's to judge.
+    /// Makes right what is not in the tables as it should be; returns how much that was. Learned
+    /// flows are nobody's to judge.
     pub(super) fn repair(&self, state: &State) -> Result<u64, AntreaError> {
         if !state.gate_open {
             return Ok(0);

@@ -1,8 +1,12 @@
-//! From one who tells to several who read, none of whom holds up anybody: what a reader falls behind by is lost to it, and counted.
+//! From one who tells to several who read, none of whom holds up anybody: what a reader falls
+//! behind by is lost to it, and counted.
 //!
-//! What is told has numbers, counted since the start, and so has what was lost before it came here. A reader counts the numbers that it does not get. There is one queue for all readers; what all have read is let go.
+//! What is told has numbers, counted since the start, and so has what was lost before it came here.
+//! A reader counts the numbers that it does not get. There is one queue for all readers; what all
+//! have read is let go.
 //!
-//! **Limits**: [`ANTREA_EVENTS_QUEUED`] and [`ANTREA_EVENTS_BYTES`] wait for the slowest reader; beyond, the oldest goes.
+//! **Limits**: [`ANTREA_EVENTS_QUEUED`] and [`ANTREA_EVENTS_BYTES`] wait for the slowest reader;
+//! beyond, the oldest goes.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,10 +1,13 @@
 //! Traceflows: their flows in the bridge, and the packets that they tell of.
 //!
-//! **Design**: what is told of all that run comes to one subscriber of the bridge, whose task deals it out by tags to queues of their own, and
-//! never waits: what does not fit is lost, and only the first one matters. Nobody holds the node state's lock while he waits for a packet.
-//! A [`Running`] that is dropped, for whatever reason, takes its flows away; and they have its time as their hard timeout.
+//! **Design**: what is told of all that run comes to one subscriber of the bridge, whose task deals
+//! it out by tags to queues of their own, and never waits: what does not fit is lost, and only the
+//! first one matters. Nobody holds the node state's lock while he waits for a packet. A [`Running`]
+//! that is dropped, for whatever reason, takes its flows away; and they have its time as their hard
+//! timeout.
 //!
-//! **Limits**: as many as there are tags ([`vswitch_antrea::traceflow::TAG_MAX`]); [`QUEUED`] packets each.
+//! **Limits**: as many as there are tags ([`vswitch_antrea::traceflow::TAG_MAX`]); [`QUEUED`]
+//! packets each.
 
 use super::{Antrea, AntreaError};
 use crate::carry::Carry;
@@ -152,7 +155,8 @@ impl Drop for Running {
 }
 
 impl Antrea {
-    /// Begins a Traceflow: what comes with its mark is told from now on. Blocks; on a thread of the runtime.
+    /// Begins a Traceflow: what comes with its mark is told from now on. Blocks; on a thread of the
+    /// runtime.
     ///
     /// # Errors
     /// When there is no Node, the gate is shut, or it cannot be.

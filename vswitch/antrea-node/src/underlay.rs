@@ -1,7 +1,10 @@
-//! The bridge behind the uplink: what is known of it, and what is written there for the node state's objects.
+//! The bridge behind the uplink: what is known of it, and what is written there for the node
+//! state's objects.
 //!
-//! The bridge is somebody else's, and a transaction of its own: it follows the Pods' bridge. What goes is not led there any more before it goes, and what comes is led there when it is there. What the bridge refuses is
-//! logged, and tried again by [`Antrea::maintain_wire`], which looks once a second: it asks next hops, too, and notices ports and VTEPs that have become others.
+//! The bridge is somebody else's, and a transaction of its own: it follows the Pods' bridge. What
+//! goes is not led there any more before it goes, and what comes is led there when it is there.
+//! What the bridge refuses is logged, and tried again by [`Antrea::maintain_wire`], which looks
+//! once a second: it asks next hops, too, and notices ports and VTEPs that have become others.
 //!
 //! **Locks**: all of it is under the node state's; announcements leave when it is free.
 
@@ -85,7 +88,8 @@ pub(super) enum When {
 }
 
 impl Antrea {
-    /// What is known of the wire now, and where the program is to be. Asks next hops that are to be asked.
+    /// What is known of the wire now, and where the program is to be. Asks next hops that are to be
+    /// asked.
     fn look(&self, config: &v1::NodeConfig) -> Result<(Wire, Option<UnderlayPlace>), Problems> {
         let mut wire = Wire::default();
         let Some(uplink) = config.uplink.as_ref().filter(|uplink| !uplink.underlay_bridge.is_empty()) else {
@@ -187,7 +191,8 @@ impl Antrea {
         self.give_vtep_addresses(place, &BTreeSet::new(), &mut vteps);
     }
 
-    /// Lets the bridge behind the uplink follow what objects need. Looks at what has changed alone, if all the rest is there.
+    /// Lets the bridge behind the uplink follow what objects need. Looks at what has changed alone,
+    /// if all the rest is there.
     pub(super) fn follow_wire(&self, state: &mut State, when: When) {
         let (wire, open, written) = (state.node_state.store().on_wire(), state.gate_open, &mut state.under);
         let version = (wire.version(), open);
@@ -248,7 +253,9 @@ impl Antrea {
         told
     }
 
-    /// Gives the VTEP the addresses that tunnels of other Nodes end at, and takes those away that it has because of us (`ours`). The switch tells the link of new ones itself. False: it is to be tried again.
+    /// Gives the VTEP the addresses that tunnels of other Nodes end at, and takes those away that
+    /// it has because of us (`ours`). The switch tells the link of new ones itself. False: it is to
+    /// be tried again.
     fn give_vtep_addresses(
         &self,
         place: &UnderlayPlace,
@@ -279,7 +286,8 @@ impl Antrea {
         true
     }
 
-    /// Looks at the wire: next hops, ports, VTEPs. Returns what is to be announced, and when to look again.
+    /// Looks at the wire: next hops, ports, VTEPs. Returns what is to be announced, and when to
+    /// look again.
     pub(super) fn maintain_wire(&self) -> (Vec<(String, PacketOut)>, Duration) {
         let mut state = self.state.lock();
         let state = &mut *state;

@@ -6,7 +6,8 @@ use crate::{Cidr, Facts, Family};
 /// What flows are for that drop who says that it has an address of ours.
 pub(crate) const IMPOSTORS: &str = "nobody on the wire has this address";
 
-/// Flows against those on the wire who say that they have one of these addresses: to the Node, and (unless `routed`: routers have packets from there) to Pods of the wire.
+/// Flows against those on the wire who say that they have one of these addresses: to the Node, and
+/// (unless `routed`: routers have packets from there) to Pods of the wire.
 pub(crate) fn not_from_uplink(facts: &Facts<'_>, uplink: &Uplink, cidr: &Cidr, routed: bool) -> Vec<String> {
     let (ip, source, port) = (cidr.family().ip(), cidr.family().source(), facts.in_port(&uplink.port));
     if facts.features().pod_vlans && !routed {
@@ -15,7 +16,8 @@ pub(crate) fn not_from_uplink(facts: &Facts<'_>, uplink: &Uplink, cidr: &Cidr, r
     vec![format!("table=Classifier, priority=220,{ip},{port},{source}={cidr} actions=drop")]
 }
 
-/// Flows against who says it to Pods of the wire as well, by packets or to neighbours. `from_wire` matches where.
+/// Flows against who says it to Pods of the wire as well, by packets or to neighbours. `from_wire`
+/// matches where.
 pub(crate) fn impostors(from_wire: &str, cidr: &Cidr) -> Vec<String> {
     let (ip, source) = (cidr.family().ip(), cidr.family().source());
     let packets = format!("table=Classifier, priority=228,{ip},{from_wire},{source}={cidr} actions=drop");

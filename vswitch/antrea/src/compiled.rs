@@ -30,7 +30,8 @@ pub struct CompiledObject {
     pub(crate) places: crate::object::service::Places,
     /// What has no effect at present, until when.
     pub degraded: Problems,
-    /// Lines that the pipeline's language does not have, or that contradict each other: mistakes of ours.
+    /// Lines that the pipeline's language does not have, or that contradict each other: mistakes of
+    /// ours.
     faults: Problems,
 }
 
@@ -56,8 +57,9 @@ impl CompiledObject {
         }
     }
 
-    /// A flow of the object's own, as a line of `ovs-ofctl add-flow`: `table=Output, priority=200,... actions=...`. If its table does not exist,
-    /// nothing is written; where it leads to a table that does not exist, it leads to the next one that does.
+    /// A flow of the object's own, as a line of `ovs-ofctl add-flow`: `table=Output,
+    /// priority=200,... actions=...`. If its table does not exist, nothing is written; where it
+    /// leads to a table that does not exist, it leads to the next one that does.
     pub fn own(&mut self, facts: &Facts<'_>, purpose: &'static str, line: &str) {
         self.write(facts, purpose, line, self.own_cookie);
     }
@@ -175,7 +177,8 @@ impl CompiledObject {
         }
     }
 
-    /// A flow of the bridge behind the uplink, as a line of `ovs-ofctl add-flow`. Others may write the same one.
+    /// A flow of the bridge behind the uplink, as a line of `ovs-ofctl add-flow`. Others may write
+    /// the same one.
     pub(crate) fn on_wire(&mut self, purpose: &'static str, line: &str) {
         match parse_flow(line, FlowCommand::Add, &NoNames).map(|parsed| parsed.value) {
             Ok(Update::AddFlow(flow)) => {
@@ -231,7 +234,8 @@ impl CompiledObject {
     }
 }
 
-/// Numbers of the rules that a flow of policies is there for: of its clauses; of its action, or its counters. (Elsewhere the fields that name them mean other things.)
+/// Numbers of the rules that a flow of policies is there for: of its clauses; of its action, or its
+/// counters. (Elsewhere the fields that name them mean other things.)
 #[must_use]
 pub fn rules_of(flow: &FlowSpec) -> Vec<u32> {
     let named = |(field, shift): (Field, u32)| {

@@ -1,4 +1,5 @@
-//! What objects write, flow by flow: which flow it is, whose cookie it has, and what several objects make of one.
+//! What objects write, flow by flow: which flow it is, whose cookie it has, and what several
+//! objects make of one.
 
 use crate::{ObjectKind, Table};
 use std::net::IpAddr;
@@ -150,7 +151,8 @@ pub(crate) fn is_clause(actions: &[Action]) -> bool {
     !actions.is_empty() && actions.iter().all(|action| matches!(action, Action::Conjunction { .. }))
 }
 
-/// A flow that several write: the same, or all their clauses in order, or what goes to all of their ports.
+/// A flow that several write: the same, or all their clauses in order, or what goes to all of their
+/// ports.
 pub(crate) fn merged(flows: &[&Arc<FlowSpec>]) -> Option<Arc<FlowSpec>> {
     let first = flows.first()?;
     if let Some(flow) = only(flows) {

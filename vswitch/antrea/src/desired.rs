@@ -69,7 +69,8 @@ impl Entry {
     }
 }
 
-/// Bytes in memory for each byte of an object on the wire: an address of 12 there is a `String` of 24 with an allocation of 32 in the message, and about 20 in what was read of it.
+/// Bytes in memory for each byte of an object on the wire: an address of 12 there is a `String` of
+/// 24 with an allocation of 32 in the message, and about 20 in what was read of it.
 const READ_PER_WRITTEN: usize = 6;
 
 /// All objects.
@@ -143,7 +144,8 @@ impl Desired {
         self.objects.len()
     }
 
-    /// Bytes that all of it takes, about: each object as it was written and as it was read, what was made of it to look things up, and names.
+    /// Bytes that all of it takes, about: each object as it was written and as it was read, what
+    /// was made of it to look things up, and names.
     #[must_use]
     pub fn memory(&self) -> usize {
         let claim = size_of::<(Claim, BTreeSet<Key>)>() + size_of::<Key>();
@@ -178,7 +180,8 @@ impl Desired {
         self.claims.get(claim).into_iter().flatten()
     }
 
-    /// Who has it: of several who claim it the one that had it before the others came; of those that came together, the first by name.
+    /// Who has it: of several who claim it the one that had it before the others came; of those
+    /// that came together, the first by name.
     #[must_use]
     pub fn holder(&self, claim: &Claim) -> Option<&Key> {
         self.contested.get(claim).or_else(|| self.holders(claim).next())
@@ -189,7 +192,8 @@ impl Desired {
         &self.contested
     }
 
-    /// Says who has what several claim; who does not claim it cannot have it. Returns who was said to.
+    /// Says who has what several claim; who does not claim it cannot have it. Returns who was said
+    /// to.
     pub(crate) fn set_holder(&mut self, claim: &Claim, holder: Option<Key>) -> Option<Key> {
         let is_contested = self.claims.get(claim).is_some_and(|keys| keys.len() > 1);
         match holder.filter(|holder| is_contested && self.claims.get(claim).is_some_and(|keys| keys.contains(holder))) {

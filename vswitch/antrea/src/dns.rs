@@ -1,8 +1,10 @@
-//! DNS answers (RFC 1035), as Pods receive them: which addresses they give to the name that was asked for.
+//! DNS answers (RFC 1035), as Pods receive them: which addresses they give to the name that was
+//! asked for.
 //!
-//! What is read was written by whoever answers, who may be anybody: everything is total. Names may point to others
-//! only backwards, and all labels of a message are counted against one budget, so that a message costs what its length is worth.
-//! Only the answer section counts, and in it only what the question leads to: the name itself, and what CNAMEs of the same message lead on to.
+//! What is read was written by whoever answers, who may be anybody: everything is total. Names may
+//! point to others only backwards, and all labels of a message are counted against one budget, so
+//! that a message costs what its length is worth. Only the answer section counts, and in it only
+//! what the question leads to: the name itself, and what CNAMEs of the same message lead on to.
 
 mod assembly;
 mod frame;
@@ -13,7 +15,8 @@ use std::net::IpAddr;
 
 pub use assembly::{Assembly, Put};
 
-/// Labels that are looked at in one message. (A message of 64 KiB full of addresses, each with a name of three labels in full, has 7,000.)
+/// Labels that are looked at in one message. (A message of 64 KiB full of addresses, each with a
+/// name of three labels in full, has 7,000.)
 const LABELS_MAX: usize = 16_384;
 /// Questions of one message. (There is one, everywhere.)
 const QUESTIONS_MAX: usize = 4;
@@ -33,9 +36,11 @@ const CLASS_IN: u16 = 1;
 /// What a message says of a name that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The name of the question: in lower case, without a dot at its end; bytes that no host name has are `\DDD`.
+    /// The name of the question: in lower case, without a dot at its end; bytes that no host name
+    /// has are `\DDD`.
     pub name: String,
-    /// Its addresses, each with the seconds that it holds: the least of all records that lead there.
+    /// Its addresses, each with the seconds that it holds: the least of all records that lead
+    /// there.
     pub addresses: Vec<(IpAddr, u32)>,
 }
 
@@ -50,7 +55,8 @@ pub enum Unreadable {
     TooMuch,
 }
 
-/// Reads a message. Of one that says that its end is missing (TC) what is whole counts. An error of the server (SERVFAIL, NXDOMAIN, ...) has no addresses.
+/// Reads a message. Of one that says that its end is missing (TC) what is whole counts. An error of
+/// the server (SERVFAIL, NXDOMAIN, ...) has no addresses.
 ///
 /// # Errors
 /// When it is no answer, is malformed, or has too much in it.
@@ -114,7 +120,8 @@ enum Data {
 
 /// What records say of a name.
 fn answer(name: &Name, records: &Records) -> Answer {
-    // Names that it leads to, with the least TTL on the way. CNAMEs are in order, nearly always: one pass finds them all.
+    // Names that it leads to, with the least TTL on the way. CNAMEs are in order, nearly always:
+    // one pass finds them all.
     let mut led: Vec<(&Name, u32)> = vec![(name, u32::MAX)];
     for _ in 0..CHAIN_MAX {
         let before = led.len();
@@ -133,7 +140,8 @@ fn answer(name: &Name, records: &Records) -> Answer {
     Answer { name: text(name), addresses: addresses.collect() }
 }
 
-/// A name as people write it (RFC 1035, 5.1): a dot within a label must not look like one between labels.
+/// A name as people write it (RFC 1035, 5.1): a dot within a label must not look like one between
+/// labels.
 fn text(name: &Name) -> String {
     let mut text = String::with_capacity(name.len());
     let mut rest = name.as_slice();

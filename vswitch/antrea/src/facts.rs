@@ -53,13 +53,15 @@ pub struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// A Pod that is there and has an effect, with those of its addresses that have one. What else it was written with may be another Pod's.
+    /// A Pod that is there and has an effect, with those of its addresses that have one. What else
+    /// it was written with may be another Pod's.
     #[must_use]
     pub fn pod(&self, name: &str) -> Option<Pod> {
         self.desired.pod(name)?.effective(name, self, &mut Problems::default())
     }
 
-    /// A peer that is there and has an effect, with those of its prefixes and addresses that have one.
+    /// A peer that is there and has an effect, with those of its prefixes and addresses that have
+    /// one.
     pub(crate) fn peer(&self, name: &str) -> Option<PeerNode> {
         self.desired.peer_node(name)?.effective(name, self, &mut Problems::default())
     }
@@ -93,13 +95,15 @@ impl Facts<'_> {
         format!("in_port={}", self.ports.number(name).unwrap_or_default())
     }
 
-    /// Action that loads a port's number into a register: `set_field:0x25->reg1`. None: there is no such port.
+    /// Action that loads a port's number into a register: `set_field:0x25->reg1`. None: there is no
+    /// such port.
     pub(crate) fn load_port(&self, name: &str, register: &str) -> Option<String> {
         self.ports.number(name).map(|number| format!("set_field:{number:#x}->{register}"))
     }
 }
 
-/// Names in lines of flows: ports of the bridge; tables, where one that does not exist means the next one that does.
+/// Names in lines of flows: ports of the bridge; tables, where one that does not exist means the
+/// next one that does.
 impl Names for Facts<'_> {
     fn port(&self, name: &str) -> Option<u32> {
         self.ports.number(name)

@@ -18,8 +18,9 @@ pub enum Flush {
         /// The endpoint.
         endpoint: Option<(IpAddr, u16)>,
     },
-    /// Learned flows (table `SessionAffinity`) that lead clients of a Service on to an endpoint, or to any. Those to any are deleted by [`crate::Plan::updates`];
-    /// those to one by [`Flush::learned`] and [`Flush::leads_on`].
+    /// Learned flows (table `SessionAffinity`) that lead clients of a Service on to an endpoint, or
+    /// to any. Those to any are deleted by [`crate::Plan::updates`]; those to one by
+    /// [`Flush::learned`] and [`Flush::leads_on`].
     Affinity {
         /// IP protocol.
         protocol: u8,
@@ -30,7 +31,8 @@ pub enum Flush {
         /// The endpoint.
         endpoint: Option<(IpAddr, u16)>,
     },
-    /// Learned flows of clients of a Service, to whatever endpoint; those of single connections (direct server return) stay. Found as those to one endpoint are.
+    /// Learned flows of clients of a Service, to whatever endpoint; those of single connections
+    /// (direct server return) stay. Found as those to one endpoint are.
     Clients {
         /// IP protocol.
         protocol: u8,

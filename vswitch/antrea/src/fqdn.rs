@@ -1,12 +1,15 @@
 //! What is known of names that rules mean: their addresses, and until when.
 //!
-//! Answers come ([`Cache::learn`]), time passes ([`Cache::expire`]), rules change ([`Cache::set_patterns`]); what that changes of names is collected, and
-//! handed out in rounds ([`Cache::take`]): one round is one transaction of the bridge, and one is under way at a time ([`Cache::landed`]). Who brought an
-//! answer learns which round it has to wait for: none, if all that it says is in the rules already.
+//! Answers come ([`Cache::learn`]), time passes ([`Cache::expire`]), rules change
+//! ([`Cache::set_patterns`]); what that changes of names is collected, and handed out in rounds
+//! ([`Cache::take`]): one round is one transaction of the bridge, and one is under way at a time
+//! ([`Cache::landed`]). Who brought an answer learns which round it has to wait for: none, if all
+//! that it says is in the rules already.
 //!
-//! **Limits**: names of one pattern and in all ([`NameLimits`]; beyond, the one that was not heard of for longest goes), addresses of one name
-//! ([`ADDRESSES_OF_NAME_MAX`]; beyond, the one that is over first goes) and of all names ([`ADDRESSES_MAX`]; beyond, names go as above).
-//! A name that no rule means is not kept.
+//! **Limits**: names of one pattern and in all ([`NameLimits`]; beyond, the one that was not heard
+//! of for longest goes), addresses of one name ([`ADDRESSES_OF_NAME_MAX`]; beyond, the one that is
+//! over first goes) and of all names ([`ADDRESSES_MAX`]; beyond, names go as above). A name that no
+//! rule means is not kept.
 //!
 //! **Time** is an argument: milliseconds of any clock that does not go back.
 
@@ -27,7 +30,8 @@ pub type Expiring = Vec<(IpAddr, u64)>;
 pub const ADDRESSES_OF_NAME_MAX: usize = 1024;
 /// Addresses of all names.
 pub const ADDRESSES_MAX: usize = 131_072;
-/// Seconds that an address is held at least: one with a TTL of 0 is for a connection that begins now (RFC 1035, 3.2.1), not for none.
+/// Seconds that an address is held at least: one with a TTL of 0 is for a connection that begins
+/// now (RFC 1035, 3.2.1), not for none.
 pub const HOLD_MIN: u32 = 1;
 /// Seconds of a TTL that are believed (RFC 8767, 4: a week).
 pub const TTL_MAX: u32 = 604_800;
@@ -259,7 +263,8 @@ impl Cache {
         !self.changed.is_empty() && self.under_way.is_empty()
     }
 
-    /// The next round: all that changed since the last one. None: nothing has, or a round is under way.
+    /// The next round: all that changed since the last one. None: nothing has, or a round is under
+    /// way.
     pub fn take(&mut self) -> Option<(u64, Changes)> {
         if !self.is_due() {
             return None;
@@ -271,7 +276,8 @@ impl Cache {
         Some((self.round, changes.collect()))
     }
 
-    /// The round that was under way has ended. If the rules do not have it, its names are forgotten: whoever asks for them again brings them again.
+    /// The round that was under way has ended. If the rules do not have it, its names are
+    /// forgotten: whoever asks for them again brings them again.
     pub fn landed(&mut self, done: bool) {
         let names = std::mem::take(&mut self.under_way);
         if !done {
@@ -283,7 +289,8 @@ impl Cache {
         }
     }
 
-    /// Names that a pattern means (None: all), in order, each with its addresses and the moments that they are over.
+    /// Names that a pattern means (None: all), in order, each with its addresses and the moments
+    /// that they are over.
     #[must_use]
     pub fn list(&self, pattern: Option<&Pattern>) -> Vec<(Arc<str>, Expiring)> {
         let wanted = |name: &str| pattern.is_none_or(|pattern| pattern.matches(name));

@@ -1,6 +1,8 @@
-//! Numbers that the switch gives to what agents name: the same key keeps its number for as long as it exists.
+//! Numbers that the switch gives to what agents name: the same key keeps its number for as long as
+//! it exists.
 //!
-//! A clone costs nothing: what is not changed is shared. So a write that is refused goes back to the numbers from before.
+//! A clone costs nothing: what is not changed is shared. So a write that is refused goes back to
+//! the numbers from before.
 
 mod buckets;
 mod policy;
@@ -302,7 +304,8 @@ impl Ids {
         }
     }
 
-    /// Objects whose numbers have changed since this was asked last, though nobody wrote them: rules that made room for others.
+    /// Objects whose numbers have changed since this was asked last, though nobody wrote them:
+    /// rules that made room for others.
     pub(crate) fn take_moved(&mut self) -> BTreeSet<Key> {
         std::mem::take(&mut self.moved)
     }

@@ -1,7 +1,8 @@
-//! IGMP as it is on the wire: reports, leaves and queries of versions 1 to 3 (RFC 1112, RFC 2236, RFC 9776) read from frames, queries and
-//! reports made.
+//! IGMP as it is on the wire: reports, leaves and queries of versions 1 to 3 (RFC 1112, RFC 2236,
+//! RFC 9776) read from frames, queries and reports made.
 //!
-//! **Limits**: whatever bytes come are read as a message or refused; no more than [`RECORDS_MAX`] groups of one report are looked at.
+//! **Limits**: whatever bytes come are read as a message or refused; no more than [`RECORDS_MAX`]
+//! groups of one report are looked at.
 
 mod frame;
 #[cfg(test)]
@@ -77,7 +78,8 @@ pub struct Record {
 pub enum IgmpBody {
     /// Who has joined the group; None: any group.
     Query(Option<Ipv4Addr>),
-    /// Groups that the sender joins and leaves. Sources are not told apart: who wants some has joined.
+    /// Groups that the sender joins and leaves. Sources are not told apart: who wants some has
+    /// joined.
     Report(Vec<Record>),
 }
 

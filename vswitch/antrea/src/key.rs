@@ -118,7 +118,8 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// How an object needs another that it names. What names it has its effect as soon as the other one is there.
+/// How an object needs another that it names. What names it has its effect as soon as the other one
+/// is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// The other one cannot be removed meanwhile.

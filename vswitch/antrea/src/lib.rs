@@ -1,15 +1,19 @@
-//! What an agent of Antrea's kind says (`proto/antrea/v1`), compiled to the tables, flows, groups and meters of Antrea's pipeline.
+//! What an agent of Antrea's kind says (`proto/antrea/v1`), compiled to the tables, flows, groups
+//! and meters of Antrea's pipeline.
 //!
-//! **Where in the walk**: nowhere near packets. `vswitch-antrea-node` owns a [`NodeState`], hands it what agents write, and writes what it plans
-//! as one transaction of the bridge.
+//! **Where in the walk**: nowhere near packets. `vswitch-antrea-node` owns a [`NodeState`], hands
+//! it what agents write, and writes what it plans as one transaction of the bridge.
 //!
 //! **Design**: `docs/architecture/antrea-compiler.md`. An agent's objects are read (messages to
 //! typed values), judged (what needs other objects: references,
-//! overlaps), given numbers ([`Ids`]), and compiled, each to a [`CompiledObject`]: the flows, groups and meters that are there because of it. The
-//! [`Store`] merges parts, since objects share flows, and tells the difference to what was there as [`vswitch_flow::spec::Update`]s. Flows are
-//! written as lines in the syntax of ovs-ofctl, as Antrea's pipeline document has them, and parsed as an agent's would be.
+//! overlaps), given numbers ([`Ids`]), and compiled, each to a [`CompiledObject`]: the flows,
+//! groups and meters that are there because of it. The [`Store`] merges parts, since objects share
+//! flows, and tells the difference to what was there as [`vswitch_flow::spec::Update`]s. Flows are
+//! written as lines in the syntax of ovs-ofctl, as Antrea's pipeline document has them, and parsed
+//! as an agent's would be.
 //!
-//! One module per kind of object holds all of it: `read`, `judge`, `claim`, `compile`; [`Object`] leads there.
+//! One module per kind of object holds all of it: `read`, `judge`, `claim`, `compile`; [`Object`]
+//! leads there.
 //!
 //! **Limits**: those of the interface's comments; [`limits`].
 //!

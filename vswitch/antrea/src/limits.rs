@@ -20,8 +20,9 @@ pub const SERVICE_PORTS_MAX: usize = 65_536;
 pub const PORT_NAME_MAX: usize = 63;
 /// Ports of a Service times its addresses: each is some flows.
 pub const SERVICE_FLOWS_MAX: usize = 65_536;
-/// Flows of a load balancer's addresses: ports times addresses times source ranges times four. A table takes 1,000,000 in all, a transaction 1,048,576. An object
-/// of 1.5 MB names 131,072 ranges at most.
+/// Flows of a load balancer's addresses: ports times addresses times source ranges times four. A
+/// table takes 1,000,000 in all, a transaction 1,048,576. An object of 1.5 MB names 131,072 ranges
+/// at most.
 pub const SOURCE_FLOWS_MAX: usize = 600_000;
 /// Members of an address group: more than an object of 1.5 MB can name.
 pub const MEMBERS_MAX: usize = 262_144;
@@ -29,7 +30,8 @@ pub const MEMBERS_MAX: usize = 262_144;
 pub const APPLIED_TO_MAX: usize = 65_536;
 /// Seconds of session affinity.
 pub const AFFINITY_MAX: u32 = 86_400;
-/// Endpoints of a Service port: buckets that the pipeline takes of one select group (`limits::SELECT_BUCKETS_MAX` of the switch).
+/// Endpoints of a Service port: buckets that the pipeline takes of one select group
+/// (`limits::SELECT_BUCKETS_MAX` of the switch).
 pub const ENDPOINTS_MAX: usize = 16_384;
 /// Endpoints of one request.
 pub const ENDPOINTS_WRITTEN_MAX: usize = 100_000;

@@ -1,10 +1,13 @@
-//! Who has joined which multicast group: Pods of this Node by their IGMP, other Nodes by their reports. How long that is believed, what is asked
-//! before it is not, and what other Nodes are told of it.
+//! Who has joined which multicast group: Pods of this Node by their IGMP, other Nodes by their
+//! reports. How long that is believed, what is asked before it is not, and what other Nodes are
+//! told of it.
 //!
-//! A Pod that says that it has left is asked twice whether that is true of all its programs; a silent one has left after three rounds of queries
-//! ([`Membership::hold_ms`]); another Node likewise, and it is believed at once that it has left.
+//! A Pod that says that it has left is asked twice whether that is true of all its programs; a
+//! silent one has left after three rounds of queries ([`Membership::hold_ms`]); another Node
+//! likewise, and it is believed at once that it has left.
 //!
-//! **Limits**: [`GROUPS_MAX`], [`RECEIVERS_MAX`] of a group, [`POD_GROUPS_MAX`] of a Pod (so that none takes all groups), [`MEMBERS_MAX`] in all.
+//! **Limits**: [`GROUPS_MAX`], [`RECEIVERS_MAX`] of a group, [`POD_GROUPS_MAX`] of a Pod (so that
+//! none takes all groups), [`MEMBERS_MAX`] in all.
 //!
 //! **Time** is an argument: milliseconds of any clock that does not go back.
 
@@ -23,13 +26,15 @@ pub use reader::{Counters, Heard, hear};
 
 /// Groups that are known.
 pub const GROUPS_MAX: usize = 4096;
-/// Pods and Nodes of one group: a packet is copied for each, by four tables of the 4,096 that one packet may meet.
+/// Pods and Nodes of one group: a packet is copied for each, by four tables of the 4,096 that one
+/// packet may meet.
 pub const RECEIVERS_MAX: usize = 1000;
 /// Groups of one Pod (Linux: 20 for each of its sockets).
 pub const POD_GROUPS_MAX: usize = 256;
 /// Pods and Nodes of all groups.
 pub const MEMBERS_MAX: usize = 65_536;
-/// Until one who said that he has left has left: two questions, 1 s for the answer to each (RFC 9776, 8.8 and 8.9).
+/// Until one who said that he has left has left: two questions, 1 s for the answer to each (RFC
+/// 9776, 8.8 and 8.9).
 pub const LAST_MEMBER_MS: u64 = 2000;
 /// Between these two questions.
 pub const LAST_QUERY_MS: u64 = 1000;
@@ -237,7 +242,8 @@ impl Membership {
         }
     }
 
-    /// Forgets those whose time is over, and Pods and Nodes that are gone; tells who is to be asked now.
+    /// Forgets those whose time is over, and Pods and Nodes that are gone; tells who is to be asked
+    /// now.
     pub fn pass(&mut self, facts: &Facts<'_>, now_ms: u64) -> Due {
         let mut due = Due::default();
         let mut left: Vec<(Ipv4Addr, PodLife)> = Vec::new();
@@ -303,8 +309,8 @@ impl Membership {
         Receivers { pods, nodes }
     }
 
-    /// Groups that Pods of this Node are in: `true`, and that they were in when other Nodes were told last: `false`. All of them are to be told, or
-    /// only what changed.
+    /// Groups that Pods of this Node are in: `true`, and that they were in when other Nodes were
+    /// told last: `false`. All of them are to be told, or only what changed.
     pub fn take_report(&mut self, all: bool) -> Vec<(Ipv4Addr, bool)> {
         let there = self.groups.iter().filter(|(_, there)| !there.pods.is_empty());
         let there: BTreeSet<Ipv4Addr> = there.map(|(group, _)| *group).collect();

@@ -1,7 +1,10 @@
-//! The node state: the desired state, its numbers, what it compiles to; and how a write changes all three.
+//! The node state: the desired state, its numbers, what it compiles to; and how a write changes all
+//! three.
 //!
-//! A write is planned on the state itself: what it changes is remembered, and put back if the bridge (or the caller) refuses it. So nobody sees a
-//! state that is not in force, as long as nobody looks between [`NodeState::plan`] and [`NodeState::settle`] or [`NodeState::revert`]: the caller has the lock.
+//! A write is planned on the state itself: what it changes is remembered, and put back if the
+//! bridge (or the caller) refuses it. So nobody sees a state that is not in force, as long as
+//! nobody looks between [`NodeState::plan`] and [`NodeState::settle`] or [`NodeState::revert`]: the
+//! caller has the lock.
 
 mod judge;
 mod multicast;
@@ -50,7 +53,8 @@ pub struct Write {
     pub only_odd: bool,
 }
 
-/// How a write would change the bridge. Must be given back: to [`NodeState::settle`] or [`NodeState::revert`].
+/// How a write would change the bridge. Must be given back: to [`NodeState::settle`] or
+/// [`NodeState::revert`].
 #[derive(Debug)]
 #[must_use]
 pub struct Plan {
@@ -143,7 +147,8 @@ impl NodeState {
         &self.store
     }
 
-    /// Bytes that objects, their numbers and what they write take here, about; the bridge's tables have theirs beside. Costs a look at each group.
+    /// Bytes that objects, their numbers and what they write take here, about; the bridge's tables
+    /// have theirs beside. Costs a look at each group.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.desired.memory() + self.ids.memory() + self.store.memory()
@@ -155,8 +160,8 @@ impl NodeState {
         &self.degraded
     }
 
-    /// Policies that do not say whom they bind, so that something may pass that they deny: an applied-to group that they name is not there, or has no
-    /// name. Costs a look at each policy.
+    /// Policies that do not say whom they bind, so that something may pass that they deny: an
+    /// applied-to group that they name is not there, or has no name. Costs a look at each policy.
     pub fn unbound(&self) -> impl Iterator<Item = (Key, Problem)> {
         self.desired.of(ObjectKind::NetworkPolicy).filter_map(|(key, entry)| {
             let crate::Object::NetworkPolicy(policy) = &entry.object else { return None };
@@ -174,7 +179,8 @@ impl NodeState {
         })
     }
 
-    /// Objects that are DEGRADED by a plan of now and were not before, or for another reason, or are no more.
+    /// Objects that are DEGRADED by a plan of now and were not before, or for another reason, or
+    /// are no more.
     #[must_use]
     pub fn turned(&self, plan: &Plan) -> BTreeSet<Key> {
         let mut before: BTreeMap<&Key, Option<&Problems>> = BTreeMap::new();
@@ -211,7 +217,8 @@ impl NodeState {
         held
     }
 
-    /// All that have one of these ports, or use it: objects, and the Node. Costs a look at each port, and at each TrafficControl.
+    /// All that have one of these ports, or use it: objects, and the Node. Costs a look at each
+    /// port, and at each TrafficControl.
     #[must_use]
     pub fn holders(&self, ports: &BTreeSet<String>) -> BTreeSet<Key> {
         let claimed = ports.iter().flat_map(|port| self.desired.holders(&Claim::Port(port.clone())));
@@ -235,7 +242,8 @@ impl NodeState {
         self.desired.get(key).map(|entry| ports_of(entry)).unwrap_or_default()
     }
 
-    /// Plans another Node, or the first one: everything is compiled anew. Objects that the new one leaves without effect are kept, and DEGRADED.
+    /// Plans another Node, or the first one: everything is compiled anew. Objects that the new one
+    /// leaves without effect are kept, and DEGRADED.
     ///
     /// # Errors
     /// Everything that is wrong with it; then nothing has changed.

@@ -24,8 +24,8 @@ macro_rules! kinds {
                 match self { $(Self::$kind(_) => ObjectKind::$kind,)* }
             }
 
-            /// Reads a message. What is wrong with it by itself goes to `problems`, all of it; None if nothing can be made of it. The name is
-            /// checked elsewhere.
+            /// Reads a message. What is wrong with it by itself goes to `problems`, all of it; None
+            /// if nothing can be made of it. The name is checked elsewhere.
             pub fn read(message: &v1::object::Object, problems: &mut Problems) -> Option<Self> {
                 match message {
                     $(v1::object::Object::$kind(message) => $module::$kind::read(message, problems).map(|read| Self::$kind(Arc::new(read))),)*
@@ -44,18 +44,21 @@ macro_rules! kinds {
                 match self { $(Self::$kind(object) => object.references(),)* }
             }
 
-            /// What nobody else may have, with the field that says so. Of several who claim it one has it ([`Desired::holder`]).
+            /// What nobody else may have, with the field that says so. Of several who claim it one
+            /// has it ([`Desired::holder`]).
             #[must_use]
             pub fn claims(&self) -> Vec<(Claim, String)> {
                 match self { $(Self::$kind(object) => object.claims(),)* }
             }
 
-            /// What of it has no effect at present, beside the Node and other objects: features, families, ports, overlaps, limits. None of it is a reason to refuse.
+            /// What of it has no effect at present, beside the Node and other objects: features,
+            /// families, ports, overlaps, limits. None of it is a reason to refuse.
             pub fn judge(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) {
                 match self { $(Self::$kind(object) => object.judge(name, facts, problems),)* }
             }
 
-            /// Sees to the numbers that it needs. Those it has, it keeps; those it needs no more are released.
+            /// Sees to the numbers that it needs. Those it has, it keeps; those it needs no more
+            /// are released.
             ///
             /// # Errors
             /// When there are no more.
@@ -69,7 +72,8 @@ macro_rules! kinds {
                 match self { $(Self::$kind(object) => object.ports(),)* }
             }
 
-            /// Connections that end, since what they rest on went with the change from this to `new` (None: it is gone). `facts` are those after.
+            /// Connections that end, since what they rest on went with the change from this to
+            /// `new` (None: it is gone). `facts` are those after.
             pub fn flush(&self, name: &str, new: Option<&Self>, facts: &Facts<'_>, flush: &mut BTreeSet<Flush>) {
                 match self {
                     $(Self::$kind(object) => {
@@ -79,7 +83,8 @@ macro_rules! kinds {
                 }
             }
 
-            /// What it writes. Things that have no effect at present are told in [`CompiledObject::degraded`].
+            /// What it writes. Things that have no effect at present are told in
+            /// [`CompiledObject::degraded`].
             pub fn compile(&self, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
                 match self { $(Self::$kind(object) => object.compile(name, facts, compiled),)* }
             }
@@ -111,12 +116,14 @@ impl Object {
         }
     }
 
-    /// Whether it sees itself to what of it has an effect; else it has none at all, if [`Self::judge`] finds something.
+    /// Whether it sees itself to what of it has an effect; else it has none at all, if
+    /// [`Self::judge`] finds something.
     pub(crate) const fn copes(&self) -> bool {
         !matches!(self, Self::TrafficControl(_) | Self::MulticastGroup(_))
     }
 
-    /// Objects that may have another effect when this one comes, changes or goes, since they want something that it wants, too.
+    /// Objects that may have another effect when this one comes, changes or goes, since they want
+    /// something that it wants, too.
     pub(crate) fn contenders(&self, desired: &Desired, node: &Node) -> Vec<Key> {
         let claims = self.claims();
         let mut contenders: Vec<Key> = claims.iter().flat_map(|(claim, _)| desired.holders(claim)).cloned().collect();
@@ -154,8 +161,8 @@ impl Object {
         contenders
     }
 
-    /// Objects that are compiled anew when this one comes, changes or goes, since of all of its kind that name the same Pod one counts. Those
-    /// of Pods in `seen` are not told again.
+    /// Objects that are compiled anew when this one comes, changes or goes, since of all of its
+    /// kind that name the same Pod one counts. Those of Pods in `seen` are not told again.
     #[must_use]
     pub(crate) fn rivals(&self, desired: &Desired, seen: &mut HashSet<(ObjectKind, Key)>) -> Vec<Key> {
         let kind = self.kind();

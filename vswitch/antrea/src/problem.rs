@@ -111,7 +111,8 @@ fn clip_to(text: &str, most: usize) -> String {
     }
 }
 
-/// Everything that is wrong with one object, and what is odd and was accepted. What there is no room for is not kept.
+/// Everything that is wrong with one object, and what is odd and was accepted. What there is no
+/// room for is not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems {
     all: Vec<Problem>,

@@ -1,7 +1,8 @@
 //! What all objects write together, and what a change of some of them changes in the bridge.
 //!
-//! Several objects may write one flow: the same one ([`CompiledObject::shared`]), or other clauses of it. A flow is there as long as somebody writes it.
-//! [`Store::replace`] changes what an object writes; [`Store::plan`] tells the difference since the last [`Store::settle`], and only that.
+//! Several objects may write one flow: the same one ([`CompiledObject::shared`]), or other clauses
+//! of it. A flow is there as long as somebody writes it. [`Store::replace`] changes what an object
+//! writes; [`Store::plan`] tells the difference since the last [`Store::settle`], and only that.
 
 mod groups;
 mod layer;
@@ -20,7 +21,8 @@ use std::sync::Arc;
 use vswitch_flow::action::limits::MAX_CLAUSES;
 use vswitch_flow::spec::{BucketSpec, FlowSpec, GroupSpec, MeterSpec, Update};
 
-/// Two objects that want different things of the same flow, group or meter, or more than it can hold.
+/// Two objects that want different things of the same flow, group or meter, or more than it can
+/// hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// Those who do, in order of names.
@@ -112,7 +114,8 @@ impl Store {
         self.flows.owners(id)
     }
 
-    /// The first of those who write a flow, in order of names, at most so many: without sorting all of them.
+    /// The first of those who write a flow, in order of names, at most so many: without sorting all
+    /// of them.
     #[must_use]
     pub fn first_owners(&self, id: &FlowId, max: usize) -> Vec<&Key> {
         self.flows.first_owners(id, max)
@@ -144,7 +147,8 @@ impl Store {
         self.parts.values().flat_map(|compiled| compiled.flows()).map(|flow| of(&flow.flow)).sum()
     }
 
-    /// Bytes that it takes, about: what each object writes, and who writes each flow, group and meter. Looks at groups one by one, at nothing else.
+    /// Bytes that it takes, about: what each object writes, and who writes each flow, group and
+    /// meter. Looks at groups one by one, at nothing else.
     #[must_use]
     pub fn memory(&self) -> usize {
         let groups: usize = self.groups.values().map(|group| group_memory(group)).sum();
@@ -154,8 +158,9 @@ impl Store {
         self.written + parts + 2 * groups + layers
     }
 
-    /// What has to be written so that the bridge has what objects write now, if it has what they wrote at the last [`Self::settle`]:
-    /// meters, groups, flows; then flows, groups and meters that go.
+    /// What has to be written so that the bridge has what objects write now, if it has what they
+    /// wrote at the last [`Self::settle`]: meters, groups, flows; then flows, groups and meters
+    /// that go.
     ///
     /// # Errors
     /// When objects want different things.
@@ -233,8 +238,10 @@ impl Store {
     }
 }
 
-/// Flows that an object wrote and does not write so any more, and those that it did not write so before. What stays is not touched: an address that comes or goes must
-/// not cost what its group costs. Both compiled objects have most of their flows in the same order, so they are read side by side; looked up is only where they part.
+/// Flows that an object wrote and does not write so any more, and those that it did not write so
+/// before. What stays is not touched: an address that comes or goes must not cost what its group
+/// costs. Both compiled objects have most of their flows in the same order, so they are read side
+/// by side; looked up is only where they part.
 fn differing<'a>(
     old: Option<&'a CompiledObject>,
     new: Option<&'a CompiledObject>,
@@ -278,8 +285,9 @@ fn group_memory(group: &GroupSpec) -> usize {
     size_of::<GroupSpec>() + group.buckets.iter().map(bucket).sum::<usize>()
 }
 
-/// Flows as updates: by table, then from the highest priority down, then in an order that is always the same. It decides between flows of one priority
-/// that overlap: the one that was added first wins.
+/// Flows as updates: by table, then from the highest priority down, then in an order that is always
+/// the same. It decides between flows of one priority that overlap: the one that was added first
+/// wins.
 fn in_order(mut flows: Vec<Arc<FlowSpec>>) -> impl Iterator<Item = Update> {
     flows.sort_by_cached_key(|flow| {
         let mut hasher = DefaultHasher::new();

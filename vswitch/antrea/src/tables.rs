@@ -1,10 +1,12 @@
 //! The tables of Antrea's pipeline: names, numbers, order, what a packet that nothing matches does.
 //!
-//! Only tables of enabled features exist (Antrea's code, `pkg/agent/openflow/framework.go`). Numbers are the same for all features.
+//! Only tables of enabled features exist (Antrea's code, `pkg/agent/openflow/framework.go`).
+//! Numbers are the same for all features.
 
 use crate::Features;
 
-/// Which part of the pipeline a table is of: a packet does not go from one to another but by a flow that says so.
+/// Which part of the pipeline a table is of: a packet does not go from one to another but by a flow
+/// that says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pipeline {
     Root,

@@ -1,7 +1,10 @@
-//! What packets and connections were, in words: numbers in registers, marks and labels, and addresses, become rules, Pods and Services.
+//! What packets and connections were, in words: numbers in registers, marks and labels, and
+//! addresses, become rules, Pods and Services.
 //!
-//! Pure: who listens to packet-ins and connections is `vswitch-antrea-node`. A number that no rule has any more is told as a number, an address that is no Pod's as an address: nothing is
-//! guessed. Everything here is total: packets are what Pods sent, and registers what anybody's packet-out put there.
+//! Pure: who listens to packet-ins and connections is `vswitch-antrea-node`. A number that no rule
+//! has any more is told as a number, an address that is no Pod's as an address: nothing is guessed.
+//! Everything here is total: packets are what Pods sent, and registers what anybody's packet-out
+//! put there.
 
 mod decision;
 mod merge;

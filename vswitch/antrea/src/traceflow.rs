@@ -1,15 +1,21 @@
 //! Traceflows: what happens to one packet on its way, told by that packet itself.
 //!
-//! **How a packet is known.** By a mark in `metadata`, which nothing else of the pipeline uses: the lowest six bits are the Traceflow's tag. A packet
-//! that is sent for a Traceflow begins with the mark; one of live traffic gets it in `ConntrackState` (or, on its way to a Pod, in
-//! `L2ForwardingCalc`); one that comes in from another Node gets it in `ConntrackState` by the tag in its DSCP, as Antrea has it between Nodes. So real traffic
-//! that happens to have the DSCP meets none of these flows on the Node where a Traceflow begins, and matches of other packets become no narrower than "no mark".
+//! **How a packet is known.** By a mark in `metadata`, which nothing else of the pipeline uses: the
+//! lowest six bits are the Traceflow's tag. A packet that is sent for a Traceflow begins with the
+//! mark; one of live traffic gets it in `ConntrackState` (or, on its way to a Pod, in
+//! `L2ForwardingCalc`); one that comes in from another Node gets it in `ConntrackState` by the tag
+//! in its DSCP, as Antrea has it between Nodes. So real traffic that happens to have the DSCP meets
+//! none of these flows on the Node where a Traceflow begins, and matches of other packets become no
+//! narrower than "no mark".
 //!
-//! **What tells.** Flows with the mark, above all others, wherever a packet ends: where it leaves ([`compile`] says which of them let it), where a
-//! policy denies it, and beside each flow that drops. A packet that was sent for a Traceflow ends where it is told, unless it goes to another Node, and leaves no connection
-//! (`ct_forget`). A live one goes on as it would without the Traceflow: the flow that tells lets the table decide once more about a copy without the mark.
+//! **What tells.** Flows with the mark, above all others, wherever a packet ends: where it leaves
+//! ([`compile`] says which of them let it), where a policy denies it, and beside each flow that
+//! drops. A packet that was sent for a Traceflow ends where it is told, unless it goes to another
+//! Node, and leaves no connection (`ct_forget`). A live one goes on as it would without the
+//! Traceflow: the flow that tells lets the table decide once more about a copy without the mark.
 //!
-//! **What remains of it** is nothing: flows go with it, and have its time as their hard timeout, so that they go without it, too.
+//! **What remains of it** is nothing: flows go with it, and have its time as their hard timeout, so
+//! that they go without it, too.
 //!
 //! Sources: Antrea's `pkg/agent/openflow/network_policy.go` and `pipeline.go` (flows),
 //! `pkg/agent/controller/traceflow/packetin.go`
@@ -104,7 +110,8 @@ pub(crate) struct Passing {
     from: From,
     /// Families that they may be of, with the destination in each; None: any.
     destinations: Vec<(Family, Option<IpAddr>)>,
-    /// The Pod that they are switched to, if that is where they are looked at: where they come from is not known to be a Pod.
+    /// The Pod that they are switched to, if that is where they are looked at: where they come from
+    /// is not known to be a Pod.
     to_pod: Option<String>,
     protocol: Option<Protocol>,
     source_port: u16,

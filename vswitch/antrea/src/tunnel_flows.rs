@@ -10,7 +10,8 @@ pub(crate) fn from_tunnel(facts: &Facts<'_>, port: &str) -> String {
     )
 }
 
-/// Flows of a tunnel's port: what comes out of it for groups is led to Pods, and to nobody who gets it from its sender's Node.
+/// Flows of a tunnel's port: what comes out of it for groups is led to Pods, and to nobody who gets
+/// it from its sender's Node.
 pub(crate) fn groups_from_tunnel(facts: &Facts<'_>, port: &str) -> Vec<String> {
     if !facts.features().multicast {
         return Vec::new();

@@ -1,7 +1,10 @@
-//! The wire: what is known of it beside what the Node's configuration says, and what is written into the bridge behind the uplink.
+//! The wire: what is known of it beside what the Node's configuration says, and what is written
+//! into the bridge behind the uplink.
 //!
-//! That bridge is somebody else's. Packets that are for the Pods' bridge are led there by flows of ours above its own, in table 0; everything else meets what it would have met without us. What the Pods' bridge
-//! sends out passes as if the VTEP had sent it, so that nobody learns the Node's MAC address at two ports.
+//! That bridge is somebody else's. Packets that are for the Pods' bridge are led there by flows of
+//! ours above its own, in table 0; everything else meets what it would have met without us. What
+//! the Pods' bridge sends out passes as if the VTEP had sent it, so that nobody learns the Node's
+//! MAC address at two ports.
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +19,8 @@ use vswitch_flow::spec::{FlowFilter, Update};
 /// What is known of the wire at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wire {
-    /// Next hops that have said who they are. Those with a MAC address in the configuration need not.
+    /// Next hops that have said who they are. Those with a MAC address in the configuration need
+    /// not.
     pub hops: BTreeMap<IpAddr, Mac>,
     /// The bridge behind the uplink; None: there is none, the uplink's port is the device.
     pub under: Option<Under>,

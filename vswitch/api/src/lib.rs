@@ -1,14 +1,17 @@
-//! The gRPC API: the services of `proto/vswitch/v1` and `proto/antrea/v1`, and the server on a unix socket in front of them.
+//! The gRPC API: the services of `proto/vswitch/v1` and `proto/antrea/v1`, and the server on a unix
+//! socket in front of them.
 //!
 //! **Where in the walk**: nowhere; nothing here touches a packet.
 //!
-//! **Design**: [`server`] takes the socket and answers until it is told to stop. `services` turn requests into plain values, call
-//! the switch ([`vswitch_control::SwitchApi`]) or the owner of an agent's objects (`vswitch_antrea_node`), and turn what comes back
-//! into responses. What is valid and what is possible is decided below this crate.
+//! **Design**: [`server`] takes the socket and answers until it is told to stop. `services` turn
+//! requests into plain values, call the switch ([`vswitch_control::SwitchApi`]) or the owner of an
+//! agent's objects (`vswitch_antrea_node`), and turn what comes back into responses. What is valid
+//! and what is possible is decided below this crate.
 //!
 //! **Limits**: connections, calls, sizes and times are those of [`server`].
 //!
-//! **Threads**: a tokio runtime of the caller. Calls of the switch block, and run on the runtime's blocking threads.
+//! **Threads**: a tokio runtime of the caller. Calls of the switch block, and run on the runtime's
+//! blocking threads.
 #![forbid(unsafe_code)]
 
 pub mod server;

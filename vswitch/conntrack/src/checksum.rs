@@ -1,6 +1,8 @@
 //! Whether a file is what was written.
 
-/// Of words, in order. Another word anywhere, whichever bits of it, is another checksum for sure; other changes are with a chance of 1 - 2^-64. It is no signature: who may write the file may write its checksum.
+/// Of words, in order. Another word anywhere, whichever bits of it, is another checksum for sure;
+/// other changes are with a chance of 1 - 2^-64. It is no signature: who may write the file may
+/// write its checksum.
 #[derive(Clone, Copy, Debug)]
 pub struct Checksum(u64);
 
@@ -14,7 +16,8 @@ impl Default for Checksum {
 }
 
 impl Checksum {
-    /// One word more. Of two different states none become the same, nor does one by two different words.
+    /// One word more. Of two different states none become the same, nor does one by two different
+    /// words.
     #[inline]
     pub const fn add(&mut self, word: u64) {
         self.0 = (self.0 ^ word).wrapping_mul(FACTOR).rotate_left(29);

@@ -1,4 +1,5 @@
-//! Where tables lie: whoever owns the tracker may know of better memory than the allocator's (huge pages).
+//! Where tables lie: whoever owns the tracker may know of better memory than the allocator's (huge
+//! pages).
 
 use std::sync::atomic::AtomicU64;
 

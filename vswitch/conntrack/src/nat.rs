@@ -1,9 +1,11 @@
 //! Which tuple a connection is translated to.
 //!
-//! Candidates are tried in an order that depends on the tuple alone (and on chance, if `random`), until one is free or [`PROBES`] were tried. A range with no more
-//! candidates than that is searched whole. Of a larger one every member is some connection's candidate: half the probes run upward from where the search begins, the
-//! other half is spread evenly over the rest. So only a range that is nearly full may be refused though it has room: with one port in a hundred free, for three connections
-//! in 100,000.
+//! Candidates are tried in an order that depends on the tuple alone (and on chance, if `random`),
+//! until one is free or [`PROBES`] were tried. A range with no more candidates than that is
+//! searched whole. Of a larger one every member is some connection's candidate: half the probes run
+//! upward from where the search begins, the other half is spread evenly over the rest. So only a
+//! range that is nearly full may be refused though it has room: with one port in a hundred free,
+//! for three connections in 100,000.
 
 use crate::{End, Tuple};
 use std::cell::Cell;
@@ -12,11 +14,14 @@ use std::ops::ControlFlow;
 #[cfg(test)]
 mod tests;
 
-/// Most candidates that are tried for a connection: many enough that a range of 64k is found full by mistake only when it is nearly full, and few enough that a
-/// worker is not held up for long by connections that find a full range. (Open vSwitch tries 128 neighbours, then some more by chance.)
+/// Most candidates that are tried for a connection: many enough that a range of 64k is found full
+/// by mistake only when it is nearly full, and few enough that a worker is not held up for long by
+/// connections that find a full range. (Open vSwitch tries 128 neighbours, then some more by
+/// chance.)
 const PROBES: u32 = 1024;
 
-/// With more than one address, at least this many candidates of an address are tried before the next address is (Open vSwitch's first round).
+/// With more than one address, at least this many candidates of an address are tried before the
+/// next address is (Open vSwitch's first round).
 const PROBES_ADDRESS: u32 = 128;
 
 /// What is translated.
@@ -33,7 +38,8 @@ pub enum NatSide {
 pub struct Nat {
     /// None: bare `nat`, as the connection has it.
     pub side: Option<NatSide>,
-    /// First and last address; IPv4 in the low 32 bits. None, or a first address of zero: the original's own.
+    /// First and last address; IPv4 in the low 32 bits. None, or a first address of zero: the
+    /// original's own.
     pub addresses: Option<(u128, u128)>,
     /// First and last port. Only of protocols with ports: an ICMP identifier is kept if it can be.
     pub ports: Option<(u16, u16)>,
@@ -41,13 +47,16 @@ pub struct Nat {
     pub random: bool,
 }
 
-/// The tuple of the replies to a new connection that is translated like this, one that `is_free`; none if none of those that may be tried is. `hash`: of the original
-/// tuple, keyed.
+/// The tuple of the replies to a new connection that is translated like this, one that `is_free`;
+/// none if none of those that may be tried is. `hash`: of the original tuple, keyed.
 ///
-/// - Source, no ports: the original's source port if it is free, else the next one upward in its class (1-511, 600-1023, 1024-65535), around.
+/// - Source, no ports: the original's source port if it is free, else the next one upward in its
+///   class (1-511, 600-1023, 1024-65535), around.
 /// - Source with ports: from a port by hash upward, around.
-/// - Destination: the port as it is, or with ports from one by hash upward, around; if none is free, another source port as above.
-/// - ICMP: the identifier as it is, else the next one upward, around. Other protocols have their addresses only.
+/// - Destination: the port as it is, or with ports from one by hash upward, around; if none is
+///   free, another source port as above.
+/// - ICMP: the identifier as it is, else the next one upward, around. Other protocols have their
+///   addresses only.
 /// - Addresses: from one by hash upward, around, each with all its ports before the next.
 /// - Bare: nothing is translated.
 pub fn choose(original: &Tuple, nat: &Nat, hash: u64, mut is_free: impl FnMut(&Tuple) -> bool) -> Option<Tuple> {
@@ -221,7 +230,8 @@ impl Ring {
         low_bits(u64::from(port))
     }
 
-    /// So many of them, all different: all in order, or the first half of them in order and then one of each of equal parts of the rest.
+    /// So many of them, all different: all in order, or the first half of them in order and then
+    /// one of each of equal parts of the rest.
     fn ports(self, tries: u32) -> impl Iterator<Item = u16> {
         let len = self.len();
         let near = if tries >= len { len } else { tries - tries / 2 };

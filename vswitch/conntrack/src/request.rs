@@ -72,7 +72,8 @@ pub enum L4 {
 /// An ICMP or ICMPv6 error, by the packet it is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Related {
-    /// Tuple of the packet that the error quotes, as quoted. The sender of that packet is who gets the error.
+    /// Tuple of the packet that the error quotes, as quoted. The sender of that packet is who gets
+    /// the error.
     pub inner: Tuple,
     /// Protocol of the error itself: ICMP or ICMPv6.
     pub protocol: u8,
@@ -91,13 +92,17 @@ pub struct Related {
 pub struct Request {
     /// Zone.
     pub zone: u16,
-    /// `ct_state` that the packet brings from an earlier `ct()` of the same zone; 0: none. If that one translated it, it is found by what it was translated to, keeps the
-    /// `snat` and `dnat` of it, and is not translated again.
+    /// `ct_state` that the packet brings from an earlier `ct()` of the same zone; 0: none. If that
+    /// one translated it, it is found by what it was translated to, keeps the `snat` and `dnat` of
+    /// it, and is not translated again.
     pub before: u32,
-    /// The last of those earlier `ct()` had no `nat`, and knew its connection ([`TrackVerdict::known`]). The packet is not judged again then, but keeps the state that it has (Open vSwitch remembers its connection); else it is, though it
-    /// may be judged differently the second time.
+    /// The last of those earlier `ct()` had no `nat`, and knew its connection
+    /// ([`TrackVerdict::known`]). The packet is not judged again then, but keeps the state that it
+    /// has (Open vSwitch remembers its connection); else it is, though it may be judged differently
+    /// the second time.
     pub cached: bool,
-    /// The last of those earlier `ct()` found no connection, and remembered none: with `commit` it is not looked for again before it is entered.
+    /// The last of those earlier `ct()` found no connection, and remembered none: with `commit` it
+    /// is not looked for again before it is entered.
     pub unknown: bool,
     /// Remember the connection.
     pub commit: bool,
@@ -122,7 +127,8 @@ pub enum Helper {
     Tftp,
 }
 
-/// What to write into a packet. `None`: as it is. Of an ICMP echo the source's port is the identifier; the destination's is not written.
+/// What to write into a packet. `None`: as it is. Of an ICMP echo the source's port is the
+/// identifier; the destination's is not written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rewrite {
     /// Of the packet itself (of an error: addresses only).
@@ -157,13 +163,15 @@ pub struct TrackVerdict {
     pub mark: u32,
     /// Of the connection.
     pub label: u128,
-    /// Tuple of the original direction, before translation; none of an invalid packet. Of ICMP the destination's port is `type << 8 | code` of the request.
+    /// Tuple of the original direction, before translation; none of an invalid packet. Of ICMP the
+    /// destination's port is `type << 8 | code` of the request.
     pub original: Option<Tuple>,
     /// What to write into the packet.
     pub rewrite: Rewrite,
     /// Its connection is in the table.
     pub known: bool,
-    /// That one, if the packet met it as new: whoever decides that it was not to be can take it back ([`crate::Tracker::forget`]).
+    /// That one, if the packet met it as new: whoever decides that it was not to be can take it
+    /// back ([`crate::Tracker::forget`]).
     pub fresh: Option<Handle>,
     /// It was this packet that opened it.
     pub opened: bool,
@@ -171,7 +179,8 @@ pub struct TrackVerdict {
     pub labelled: bool,
     /// The packet is to be dropped, by this name: nothing else counts then.
     pub refusal: Option<Refusal>,
-    /// The packet is of a connection with FTP's helper, and not its first: whoever has its bytes is to read them ([`crate::Tracker::control`]).
+    /// The packet is of a connection with FTP's helper, and not its first: whoever has its bytes is
+    /// to read them ([`crate::Tracker::control`]).
     pub controls: bool,
 }
 

@@ -1,8 +1,11 @@
-//! The TCP state machine with window checks (`lib/conntrack-tcp.c` of Open vSwitch 3.1, which is FreeBSD's pf): plain values, no table.
+//! The TCP state machine with window checks (`lib/conntrack-tcp.c` of Open vSwitch 3.1, which is
+//! FreeBSD's pf): plain values, no table.
 //!
-//! The rules are those of Guido van Rooij, "Real Stateful TCP Packet Filtering in IP Filter": an end may send what the other end's window allows, may repeat at most one
-//! window, and may acknowledge what was sent. They are loose where pf is: a connection may be picked up in the middle, a segment without payload may have any sequence number, and
-//! what arrives just after the end is let through.
+//! The rules are those of Guido van Rooij, "Real Stateful TCP Packet Filtering in IP Filter": an
+//! end may send what the other end's window allows, may repeat at most one window, and may
+//! acknowledge what was sent. They are loose where pf is: a connection may be picked up in the
+//! middle, a segment without payload may have any sequence number, and what arrives just after the
+//! end is let through.
 
 use crate::Direction;
 
@@ -29,14 +32,17 @@ use flag::{ACK, FIN, PSH, RST, SYN, URG};
 
 /// Largest shift that a window scale option may ask for (RFC 7323, section 2.3).
 const SHIFT_MAX: u8 = 14;
-/// In [`Peer::scale`]: the end sent a window scale option with its SYN; the shift is in the bits of [`SCALE_SHIFT`].
+/// In [`Peer::scale`]: the end sent a window scale option with its SYN; the shift is in the bits of
+/// [`SCALE_SHIFT`].
 const SCALE_KNOWN: u8 = 0x80;
-/// In [`Peer::scale`]: the handshake was not seen. While it is so of both ends, windows count as large as any scale can make them.
+/// In [`Peer::scale`]: the handshake was not seen. While it is so of both ends, windows count as
+/// large as any scale can make them.
 const SCALE_UNKNOWN: u8 = 0x40;
 /// In [`Peer::scale`]: the shift.
 const SCALE_SHIFT: u8 = 0x0f;
 
-/// How far an acknowledgment may be off what the other end sent: an unscaled window and one segment, pf's `MAXACKWINDOW`.
+/// How far an acknowledgment may be off what the other end sent: an unscaled window and one
+/// segment, pf's `MAXACKWINDOW`.
 const SLACK: u32 = 0xffff + 1500;
 
 /// What a TCP header says.
@@ -139,15 +145,17 @@ pub struct Tcp {
 pub enum Outcome {
     /// It belongs to it: `+est`, `+rpl` in the direction of the replies.
     Valid,
-    /// As [`Self::Valid`], but only because windows are not known yet or no longer matter: it does not make the connection live longer
-    /// (whoever floods one cannot keep it).
+    /// As [`Self::Valid`], but only because windows are not known yet or no longer matter: it does
+    /// not make the connection live longer (whoever floods one cannot keep it).
     ValidLoose,
-    /// A SYN that belongs to it while its sender has not got further than that: `+new`, and no `+rpl` in either direction (the other end may open at the same time). The
-    /// connection lives on for [`crate::Class::TcpFirst`].
+    /// A SYN that belongs to it while its sender has not got further than that: `+new`, and no
+    /// `+rpl` in either direction (the other end may open at the same time). The connection lives
+    /// on for [`crate::Class::TcpFirst`].
     ValidNew,
     /// It does not; the connection may have learned from it all the same.
     Invalid,
-    /// The connection is over; the segment opens another one of the same tuple. Nothing has changed.
+    /// The connection is over; the segment opens another one of the same tuple. Nothing has
+    /// changed.
     Reopen,
 }
 
@@ -214,7 +222,8 @@ impl Reading {
 }
 
 impl Tcp {
-    /// The connection that a first segment opens, if it may: anything with possible flags, except for SYN/ACK (that answers something that was not seen).
+    /// The connection that a first segment opens, if it may: anything with possible flags, except
+    /// for SYN/ACK (that answers something that was not seen).
     #[must_use]
     pub fn open(segment: &Segment) -> Option<Self> {
         if !possible(segment.flags) || segment.flags & (SYN | ACK) == SYN | ACK {
@@ -280,7 +289,8 @@ impl Tcp {
         }
     }
 
-    /// The one state that `dump-conntrack` prints: of the end that is further, and with two names less.
+    /// The one state that `dump-conntrack` prints: of the end that is further, and with two names
+    /// less.
     #[must_use]
     pub fn state(&self) -> State {
         match self.peers[0].state.max(self.peers[1].state) {
@@ -291,7 +301,8 @@ impl Tcp {
     }
 }
 
-/// [`Tcp::update`] with a segment that has neither SYN nor FIN nor RST, of one established end to the other: what it moves, if it is [`Outcome::Valid`]; else nothing would have changed.
+/// [`Tcp::update`] with a segment that has neither SYN nor FIN nor RST, of one established end to
+/// the other: what it moves, if it is [`Outcome::Valid`]; else nothing would have changed.
 #[inline]
 pub(crate) fn slides(segment: &Segment, src: &Peer, dst: &Peer, check: bool) -> Option<Slide> {
     debug_assert!(segment.flags & (SYN | FIN | RST) == 0, "{segment:?}");
@@ -329,7 +340,8 @@ fn scale_of(segment: &Segment) -> u8 {
     segment.scale.map_or(0, |shift| SCALE_KNOWN | shift.min(SHIFT_MAX))
 }
 
-/// The window of a SYN is not scaled; of everything else it is. This makes one of a SYN comparable with the others, rounded up.
+/// The window of a SYN is not scaled; of everything else it is. This makes one of a SYN comparable
+/// with the others, rounded up.
 const fn unscaled(window: u16, shift: u8) -> u16 {
     window.div_ceil(1 << shift)
 }

@@ -3,10 +3,12 @@
 use crate::tcp::{Outcome, State, Tcp};
 use std::str::FromStr;
 
-/// Keys of Open vSwitch's timeout policies that mean states of the kernel's tracker: known, without effect here as in its userspace datapath.
+/// Keys of Open vSwitch's timeout policies that mean states of the kernel's tracker: known, without
+/// effect here as in its userspace datapath.
 pub const KERNEL_ONLY: [&str; 5] = ["tcp_close_wait", "tcp_last_ack", "tcp_syn_sent2", "tcp_retransmit", "tcp_unack"];
 
-/// State of a connection, as far as its timeout wants to know: states and defaults of Open vSwitch (`lib/conntrack-tp.c`).
+/// State of a connection, as far as its timeout wants to know: states and defaults of Open vSwitch
+/// (`lib/conntrack-tp.c`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Class {
@@ -82,7 +84,8 @@ impl Class {
         Self::OtherMultiple,
     ];
 
-    /// Of a TCP connection, by its state alone: while only one end has spoken, that is [`Self::TcpFirst`].
+    /// Of a TCP connection, by its state alone: while only one end has spoken, that is
+    /// [`Self::TcpFirst`].
     #[must_use]
     pub fn of_tcp(tcp: &Tcp) -> Self {
         let [a, b] = tcp.peers.map(|peer| peer.state);
@@ -102,8 +105,9 @@ impl Class {
         }
     }
 
-    /// What a segment makes of a TCP connection's timeout, exactly as Open vSwitch has it: none leaves it as it is. ([`Self::of_tcp`] differs after a
-    /// second segment of the opener that is no SYN, and after SYNs of both ends: there it does not know of the segment.)
+    /// What a segment makes of a TCP connection's timeout, exactly as Open vSwitch has it: none
+    /// leaves it as it is. ([`Self::of_tcp`] differs after a second segment of the opener that is
+    /// no SYN, and after SYNs of both ends: there it does not know of the segment.)
     #[must_use]
     pub fn after(outcome: Outcome, tcp: &Tcp) -> Option<Self> {
         match outcome {
@@ -116,8 +120,9 @@ impl Class {
         }
     }
 
-    /// As users write it: the key of Open vSwitch's timeout policies (`ovs-vsctl add-zone-tp`; ovs-vswitchd.conf.db(5), `CT_Timeout_Policy`). They are the names of the
-    /// kernel's states, so [`Self::TcpFinWait`] is `tcp_time_wait`. Protocols that have no key there have `other_*`.
+    /// As users write it: the key of Open vSwitch's timeout policies (`ovs-vsctl add-zone-tp`;
+    /// ovs-vswitchd.conf.db(5), `CT_Timeout_Policy`). They are the names of the kernel's states, so
+    /// [`Self::TcpFinWait`] is `tcp_time_wait`. Protocols that have no key there have `other_*`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

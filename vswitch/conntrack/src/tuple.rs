@@ -25,7 +25,8 @@ pub enum Family {
 pub struct End {
     /// As a number; IPv4 in the low 32 bits.
     pub addr: u128,
-    /// Port of TCP, UDP, SCTP. ICMP and ICMPv6: of the source the identifier, of the destination `type << 8 | code`. Else 0.
+    /// Port of TCP, UDP, SCTP. ICMP and ICMPv6: of the source the identifier, of the destination
+    /// `type << 8 | code`. Else 0.
     pub port: u16,
 }
 
@@ -57,8 +58,8 @@ impl Tuple {
         matches!(self.protocol, protocol::TCP | protocol::UDP | protocol::SCTP)
     }
 
-    /// What an answer to a packet of this tuple has: ends exchanged; of ICMP addresses exchanged, the same identifier, and the reply's type for a
-    /// request's (and the other way round).
+    /// What an answer to a packet of this tuple has: ends exchanged; of ICMP addresses exchanged,
+    /// the same identifier, and the reply's type for a request's (and the other way round).
     #[must_use]
     pub const fn reversed(&self) -> Self {
         let (src, dst) = (self.src, self.dst);
@@ -70,7 +71,8 @@ impl Tuple {
     }
 }
 
-/// `type << 8 | code` of the answer to a message, and of the request for an answer (RFC 792, RFC 4443). Others are their own.
+/// `type << 8 | code` of the answer to a message, and of the request for an answer (RFC 792, RFC
+/// 4443). Others are their own.
 const fn answer(family: Family, kind: u16) -> u16 {
     let (code, kind) = (kind & 0xff, kind >> 8);
     let other = match (family, kind) {

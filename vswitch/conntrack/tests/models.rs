@@ -1,7 +1,9 @@
-//! The table of connections under every interleaving of two threads, as far as some preemptions lead, and every value that a load may then return: loom explores them on the real
-//! tracker, with a table of one or two places.
+//! The table of connections under every interleaving of two threads, as far as some preemptions
+//! lead, and every value that a load may then return: loom explores them on the real tracker, with
+//! a table of one or two places.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --target-dir target/loom --profile fast -p vswitch-conntrack --test models`, or `tools/test`, runs them; without `--cfg loom` there are none.
+//! `RUSTFLAGS="--cfg loom" cargo test --target-dir target/loom --profile fast -p vswitch-conntrack
+//! --test models`, or `tools/test`, runs them; without `--cfg loom` there are none.
 #![cfg(loom)]
 
 use std::ops::ControlFlow;
@@ -15,7 +17,8 @@ use vswitch_models::{explore, thread};
 /// When everything happens.
 const NOW: u64 = 1000;
 
-/// A client whose words lie in the same bucket of the index as those of client 7, but whose stripes are others: the key of the hash is always the same one here.
+/// A client whose words lie in the same bucket of the index as those of client 7, but whose stripes
+/// are others: the key of the hash is always the same one here.
 const OTHER: u16 = 10;
 
 /// When nothing that was there at [`NOW`] is alive any more.
@@ -59,7 +62,8 @@ fn belongs(verdict: &TrackVerdict, original: Tuple, mark: u32) -> bool {
     verdict.known
 }
 
-/// What is there when nobody is at work. Everything that was counted is there, and is found by both of its tuples.
+/// What is there when nobody is at work. Everything that was counted is there, and is found by both
+/// of its tuples.
 fn living(tracker: &Tracker, now: u64) -> Vec<Connection> {
     let mut living = Vec::new();
     tracker.dump(&Filter::default(), now, |connection| {
@@ -75,7 +79,8 @@ fn living(tracker: &Tracker, now: u64) -> Vec<Connection> {
     living
 }
 
-/// Fills the table, after everything in it has died: as many places are free as there are, each once.
+/// Fills the table, after everything in it has died: as many places are free as there are, each
+/// once.
 fn assert_all_places_free(tracker: &Tracker, places: u16, now: u64) {
     for client in 0..places {
         assert_eq!(commit(tracker, tuple(100 + client), 9, now).refusal, None, "a place for connection {client}");
@@ -112,7 +117,8 @@ fn who_opens_a_connection_from_both_ends_at_once_opens_one() {
     });
 }
 
-/// One's replies are the other's original direction. Fails when one stripe only is locked, or one tuple only looked for behind it.
+/// One's replies are the other's original direction. Fails when one stripe only is locked, or one
+/// tuple only looked for behind it.
 #[test]
 fn a_tuple_that_two_connections_want_belongs_to_one() {
     explore(3, || {
@@ -146,7 +152,8 @@ fn who_opens_two_connections_at_once_loses_neither() {
     });
 }
 
-/// Fails when who finds a place does not look whether anybody is there, or the killer does not say that nobody is.
+/// Fails when who finds a place does not look whether anybody is there, or the killer does not say
+/// that nobody is.
 #[test]
 fn who_looks_while_another_kills_finds_it_or_nothing() {
     explore(4, || {
@@ -163,8 +170,8 @@ fn who_looks_while_another_kills_finds_it_or_nothing() {
     });
 }
 
-/// The one place has the next connection in it when who looked for the one before gets there. Fails when the tuple is not compared, or not under
-/// the lock under which it is used.
+/// The one place has the next connection in it when who looked for the one before gets there. Fails
+/// when the tuple is not compared, or not under the lock under which it is used.
 #[test]
 fn who_looks_while_a_place_is_used_again_never_takes_the_new_one_for_the_old() {
     explore(4, || {
@@ -183,7 +190,8 @@ fn who_looks_while_a_place_is_used_again_never_takes_the_new_one_for_the_old() {
     });
 }
 
-/// Two find at once that a connection has expired, and one of them opens it again. Fails when one of them does not look again behind the lock.
+/// Two find at once that a connection has expired, and one of them opens it again. Fails when one
+/// of them does not look again behind the lock.
 #[test]
 fn what_expires_goes_once_and_may_come_again_at_once() {
     explore(4, || {
@@ -214,8 +222,9 @@ fn pass(owner: &Owner, tracker: &Tracker, link: &Link) -> bool {
     passed
 }
 
-/// Two packets were here: the one that opened it and the one that the link is of. A third one is of the old connection, or of none. Fails
-/// when a place does not get a new generation, when that is not compared, or when it is not looked at whether anybody is there.
+/// Two packets were here: the one that opened it and the one that the link is of. A third one is of
+/// the old connection, or of none. Fails when a place does not get a new generation, when that is
+/// not compared, or when it is not looked at whether anybody is there.
 #[test]
 fn a_link_never_holds_for_the_next_connection_of_its_place() {
     explore(3, || {
@@ -257,7 +266,8 @@ fn a_link_does_not_hold_when_somebody_has_seen_the_connection_change() {
     });
 }
 
-/// Who takes a connection back means the one that he met. Fails when a place does not get a new generation, when that is not compared, or not under the lock.
+/// Who takes a connection back means the one that he met. Fails when a place does not get a new
+/// generation, when that is not compared, or not under the lock.
 #[test]
 fn who_forgets_never_forgets_the_next_connection_of_its_place() {
     explore(4, || {
@@ -279,7 +289,8 @@ fn who_forgets_never_forgets_the_next_connection_of_its_place() {
     });
 }
 
-/// The other end answers while the connection is taken back: it is gone all the same, from both of its ends.
+/// The other end answers while the connection is taken back: it is gone all the same, from both of
+/// its ends.
 #[test]
 fn an_answer_meanwhile_does_not_save_what_is_forgotten() {
     explore(4, || {
@@ -311,7 +322,8 @@ fn answered(tracker: &Tracker, client: u16) -> [Link; 2] {
     [tuple(client).reversed(), tuple(client)].map(|tuple| link(tracker, tuple, NOW))
 }
 
-/// The owner of a number, who has had a packet of a connection and so owns it; and the links of both of its directions.
+/// The owner of a number, who has had a packet of a connection and so owns it; and the links of
+/// both of its directions.
 fn owned(tracker: &Tracker, number: usize, client: u16) -> (Owner, [Link; 2]) {
     let links = answered(tracker, client);
     let owner = tracker.owner(number);
@@ -319,8 +331,9 @@ fn owned(tracker: &Tracker, number: usize, client: u16) -> (Owner, [Link; 2]) {
     (owner, links)
 }
 
-/// An owner has two packets in one section, while somebody else has one on the slow path. Fails when an owner is not waited for, when it does not look again after that, or when one of both does not see what
-/// the other one has written.
+/// An owner has two packets in one section, while somebody else has one on the slow path. Fails
+/// when an owner is not waited for, when it does not look again after that, or when one of both
+/// does not see what the other one has written.
 #[test]
 fn no_packet_of_an_owner_is_lost_while_another_worker_has_one() {
     explore(3, || {
@@ -337,7 +350,8 @@ fn no_packet_of_an_owner_is_lost_while_another_worker_has_one() {
     });
 }
 
-/// Both directions come to workers that both want to own the place, one of which has it. Fails when two own a place, or wait for each other.
+/// Both directions come to workers that both want to own the place, one of which has it. Fails when
+/// two own a place, or wait for each other.
 #[test]
 fn two_owners_of_one_connection_lose_no_packet() {
     explore(3, || {
@@ -356,7 +370,8 @@ fn two_owners_of_one_connection_lose_no_packet() {
     });
 }
 
-/// Each of two workers is at the place that the other one owns, inside of its section. Fails when somebody waits inside.
+/// Each of two workers is at the place that the other one owns, inside of its section. Fails when
+/// somebody waits inside.
 #[test]
 fn owners_do_not_wait_for_each_other() {
     explore(3, || {
@@ -375,7 +390,9 @@ fn owners_do_not_wait_for_each_other() {
     });
 }
 
-/// A place is taken from its owner, and is the next connection's, while the owner is at work. Fails when who ends a connection does not wait for the owner, or when the next one has an owner from the start.
+/// A place is taken from its owner, and is the next connection's, while the owner is at work. Fails
+/// when who ends a connection does not wait for the owner, or when the next one has an owner from
+/// the start.
 #[test]
 fn an_owner_never_takes_the_next_connection_for_its_own() {
     explore(3, || {
@@ -397,7 +414,8 @@ fn an_owner_never_takes_the_next_connection_for_its_own() {
     });
 }
 
-/// Connections that have expired for everybody but their owner, whose clock is behind, go together. Fails when the owner is not waited for: what it counts then is the next connection's.
+/// Connections that have expired for everybody but their owner, whose clock is behind, go together.
+/// Fails when the owner is not waited for: what it counts then is the next connection's.
 #[test]
 fn who_takes_places_from_owners_waits_for_them() {
     explore(3, || {

@@ -19,7 +19,8 @@ pub struct BridgeConfig {
     pub fdb_entries: u32,
     /// Seconds after which an unused learned address goes.
     pub fdb_ageing_s: u32,
-    /// Malformed packets that come in by its ports are dropped by name ([`vswitch_dataplane::packet::strict`]).
+    /// Malformed packets that come in by its ports are dropped by name
+    /// ([`vswitch_dataplane::packet::strict`]).
     pub strict: bool,
 }
 
@@ -87,7 +88,8 @@ pub struct PortInfo {
     pub link_speed_mbps: u32,
     /// MTU of the interface of the kernel behind it, in bytes.
     pub interface_mtu: Option<u32>,
-    /// Why it is not open, when it is not: it is kept, and opened again on request. Or that its interface is gone.
+    /// Why it is not open, when it is not: it is kept, and opened again on request. Or that its
+    /// interface is gone.
     pub error: Option<String>,
     /// Receive queues in use.
     pub rx_queues: u16,

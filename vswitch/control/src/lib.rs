@@ -1,15 +1,19 @@
 //! The control side: configuration, and the one writer of the switch's state.
 //!
-//! **Where in the walk**: nowhere; it publishes snapshots that workers pick up at a quiescent point.
+//! **Where in the walk**: nowhere; it publishes snapshots that workers pick up at a quiescent
+//! point.
 //!
-//! **Design**: [`Switch`] is the only writer. Everything that can ask for a change (the configuration file, gRPC) becomes a
-//! plain value first ([`vswitch_dataplane::port::PortConfig`], [`BridgeConfig`]), is checked, then applied. Errors are typed and name
-//! the fix. [`SwitchApi`] is what clients of the switch may ask: the services, and the owner of an agent's objects. No protobuf here.
+//! **Design**: [`Switch`] is the only writer. Everything that can ask for a change (the
+//! configuration file, gRPC) becomes a plain value first ([`vswitch_dataplane::port::PortConfig`],
+//! [`BridgeConfig`]), is checked, then applied. Errors are typed and name the fix. [`SwitchApi`] is
+//! what clients of the switch may ask: the services, and the owner of an agent's objects. No
+//! protobuf here.
 //!
-//! **Limits**: those of `vswitch_dataplane::limits`; the configuration's are checked before the switch starts.
+//! **Limits**: those of `vswitch_dataplane::limits`; the configuration's are checked before the
+//! switch starts.
 //!
-//! **Threads**: any thread may call [`Switch`]; changes wait for each other and block. Companions of the switch watch links, ages
-//! and statistics on the control cores.
+//! **Threads**: any thread may call [`Switch`]; changes wait for each other and block. Companions
+//! of the switch watch links, ages and statistics on the control cores.
 #![forbid(unsafe_code)]
 
 pub mod config;

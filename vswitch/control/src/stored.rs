@@ -1,4 +1,5 @@
-//! Files that the switch writes for its next start. Each is whole or not there: it is written beside, brought to the disk, and renamed.
+//! Files that the switch writes for its next start. Each is whole or not there: it is written
+//! beside, brought to the disk, and renamed.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};

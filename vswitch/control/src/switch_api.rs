@@ -24,8 +24,9 @@ use vswitch_overlay::options::Mapping;
 /// Declares the trait and its implementation by the real switch from one list.
 macro_rules! switch_api {
     ($(fn $name:ident(&self $(, $argument:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
-        /// What others may ask of a switch: the methods of [`Switch`] that the services and the owner of agents' objects call.
-        /// All of them block. The double of the tests is the other implementation.
+        /// What others may ask of a switch: the methods of [`Switch`] that the services and the
+        /// owner of agents' objects call. All of them block. The double of the tests is the other
+        /// implementation.
         pub trait SwitchApi: Send + Sync + 'static {
             $(
                 #[doc = concat!("[`Switch::", stringify!($name), "`].")]

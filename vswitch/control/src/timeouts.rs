@@ -1,4 +1,5 @@
-//! Timeouts of connections by the names of Open vSwitch (table `CT_Timeout_Policy` of ovs-vswitchd.conf.db(5)), in seconds.
+//! Timeouts of connections by the names of Open vSwitch (table `CT_Timeout_Policy` of
+//! ovs-vswitchd.conf.db(5)), in seconds.
 
 use vswitch_conntrack::{Class, KERNEL_ONLY, Policy};
 use vswitch_dataplane::port::FieldError;
@@ -6,14 +7,16 @@ use vswitch_dataplane::port::FieldError;
 /// What is said of a name that only the kernel's tracker knows.
 pub(super) const NO_EFFECT: &str = "has no effect: only the tracker of the kernel has such a state";
 
-/// Other protocols have the timeouts of UDP, unless they are given their own: Open vSwitch knows no names for theirs.
+/// Other protocols have the timeouts of UDP, unless they are given their own: Open vSwitch knows no
+/// names for theirs.
 const LIKE_UDP: [(Class, Class); 3] = [
     (Class::OtherFirst, Class::UdpFirst),
     (Class::OtherSingle, Class::UdpSingle),
     (Class::OtherMultiple, Class::UdpMultiple),
 ];
 
-/// The default policy with these timeouts in it, and what was odd. `field` names the field in errors.
+/// The default policy with these timeouts in it, and what was odd. `field` names the field in
+/// errors.
 ///
 /// # Errors
 /// For every name that is not known, and every 0.

@@ -1,4 +1,5 @@
-//! Tunnels, addresses and routes of several ports: why one cannot be beside the others. The configuration file and the running switch ask here, and say it in the same words.
+//! Tunnels, addresses and routes of several ports: why one cannot be beside the others. The
+//! configuration file and the running switch ask here, and say it in the same words.
 
 use vswitch_dataplane::port::{Cidr, FieldError, PortConfig, PortId, TunnelConfig};
 use vswitch_dataplane::tunnel::Clash;

@@ -1,7 +1,9 @@
-//! Time as a value: the worker reads the clock once per burst and passes it on; tests pass what they like.
+//! Time as a value: the worker reads the clock once per burst and passes it on; tests pass what
+//! they like.
 //!
-//! The clock of the process can be stopped and warped, for tests of a whole switch ([`stop`], [`warp`]); it never goes backwards. Threads
-//! that keep a reading look at [`generation`] to see that it is out of date.
+//! The clock of the process can be stopped and warped, for tests of a whole switch ([`stop`],
+//! [`warp`]); it never goes backwards. Threads that keep a reading look at [`generation`] to see
+//! that it is out of date.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -34,7 +36,8 @@ pub fn stop() {
     GENERATION.fetch_add(1, Release);
 }
 
-/// Moves the clock forward, for tests. Readings that workers keep are out of date until they have looked at [`generation`].
+/// Moves the clock forward, for tests. Readings that workers keep are out of date until they have
+/// looked at [`generation`].
 pub fn warp(ms: u64) {
     let clock = if STOPPED.load(Acquire) == 0 { &AHEAD } else { &STOPPED };
     clock.fetch_add(ms, Release);

@@ -7,7 +7,8 @@ use crate::limits::BURST;
 #[derive(Debug)]
 pub struct Burst {
     len: usize,
-    /// `Option<Mbuf>` is one pointer, null for none: the array is what the C side calls `struct rte_mbuf *[BURST]`.
+    /// `Option<Mbuf>` is one pointer, null for none: the array is what the C side calls `struct
+    /// rte_mbuf *[BURST]`.
     slots: [Option<Mbuf>; BURST],
 }
 
@@ -83,7 +84,8 @@ impl Burst {
         self.slots().iter().flatten()
     }
 
-    /// The slots in use, for their mbufs to be taken, and leaves the burst empty. All are to be taken: what is not may be lost.
+    /// The slots in use, for their mbufs to be taken, and leaves the burst empty. All are to be
+    /// taken: what is not may be lost.
     #[inline]
     pub fn hand_out(&mut self) -> &mut [Option<Mbuf>] {
         let len = std::mem::take(&mut self.len);

@@ -33,7 +33,8 @@ pub fn is_memif(devargs: &str) -> bool {
     devargs.starts_with("net_memif")
 }
 
-/// The socket that a memif device makes in the file system, if these devargs let it. As in DPDK, what is said last counts.
+/// The socket that a memif device makes in the file system, if these devargs let it. As in DPDK,
+/// what is said last counts.
 #[must_use]
 pub fn memif_socket(devargs: &str) -> Option<&str> {
     let (name, arguments) = devargs.split_once(',')?;
@@ -46,7 +47,8 @@ pub fn memif_socket(devargs: &str) -> Option<&str> {
 /// What to do where a device file of the kernel is missing.
 pub const MISSING_FILE_HINT: &str = "load its module (/dev/vhost-net: modprobe vhost_net); where the kernel has none, a port of type internal does the same, slower";
 
-/// The device file that a virtual device wants (`path=/dev/vhost-net`), if there is none. Paths elsewhere, `/dev/shm` included, are sockets, which may come later.
+/// The device file that a virtual device wants (`path=/dev/vhost-net`), if there is none. Paths
+/// elsewhere, `/dev/shm` included, are sockets, which may come later.
 #[must_use]
 pub fn missing_file(devargs: &str) -> Option<&str> {
     let path = devargs.split(',').skip(1).find_map(|argument| argument.strip_prefix("path="))?;
@@ -54,7 +56,8 @@ pub fn missing_file(devargs: &str) -> Option<&str> {
     (file.parent() == Some(Path::new("/dev")) && !file.exists()).then_some(path)
 }
 
-/// What a virtual device needs and cannot have, and what to do about it. It is asked for before the driver is, which answers with a number.
+/// What a virtual device needs and cannot have, and what to do about it. It is asked for before the
+/// driver is, which answers with a number.
 #[must_use]
 pub fn unusable(devargs: &str) -> Option<(String, &'static str)> {
     if let Some(path) = missing_file(devargs) {
@@ -76,7 +79,8 @@ pub fn unusable(devargs: &str) -> Option<(String, &'static str)> {
     })
 }
 
-/// First bytes of captures (pcap-savefile(5), both byte orders, microseconds and nanoseconds; pcapng).
+/// First bytes of captures (pcap-savefile(5), both byte orders, microseconds and nanoseconds;
+/// pcapng).
 const CAPTURES: [[u8; 4]; 5] = [
     [0xa1, 0xb2, 0xc3, 0xd4],
     [0xd4, 0xc3, 0xb2, 0xa1],

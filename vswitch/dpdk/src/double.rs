@@ -1,4 +1,5 @@
-//! Heap-backed doubles of [`Mbuf`] and [`Mempool`] for builds without DPDK: same names, same contracts, bounded the same way.
+//! Heap-backed doubles of [`Mbuf`] and [`Mempool`] for builds without DPDK: same names, same
+//! contracts, bounded the same way.
 
 use super::{Csum, TxOffload};
 use std::sync::Arc;
@@ -121,7 +122,8 @@ impl Mbuf {
         self.inner.segments.len()
     }
 
-    /// Whether bytes of it are in the memory of a guest, borrowed for the time of a burst; none are.
+    /// Whether bytes of it are in the memory of a guest, borrowed for the time of a burst; none
+    /// are.
     #[must_use]
     pub const fn is_borrowed(&self) -> bool {
         false
@@ -218,15 +220,17 @@ impl Mbuf {
         (self.inner.gso_size, self.inner.inner_len) = (size, 0);
     }
 
-    /// Bytes from the L4 header that is segmented to the end of a GSO packet, where that header is not the outermost one
-    /// (a packet in a tunnel of its sender); 0: it is the outermost one, or this is no GSO packet.
+    /// Bytes from the L4 header that is segmented to the end of a GSO packet, where that header is
+    /// not the outermost one (a packet in a tunnel of its sender); 0: it is the outermost one, or
+    /// this is no GSO packet.
     #[must_use]
     pub fn inner_len(&self) -> u16 {
         self.inner.inner_len
     }
 
-    /// Makes it a GSO packet whose segments are those of an L4 header inside of a tunnel: that header and what follows it are the
-    /// last `inner_len` bytes. Counted from the end, since headers in front may change on the way.
+    /// Makes it a GSO packet whose segments are those of an L4 header inside of a tunnel: that
+    /// header and what follows it are the last `inner_len` bytes. Counted from the end, since
+    /// headers in front may change on the way.
     pub fn set_inner_gso(&mut self, size: u16, inner_len: u16) {
         (self.inner.gso_size, self.inner.inner_len) = (size, if size == 0 { 0 } else { inner_len });
     }

@@ -33,7 +33,8 @@ pub struct EalError {
 
 type Call = Box<dyn FnOnce() + Send>;
 
-/// The running EAL. Calls that DPDK wants from one thread go through [`Eal::run`]. Dropping it cleans EAL up.
+/// The running EAL. Calls that DPDK wants from one thread go through [`Eal::run`]. Dropping it
+/// cleans EAL up.
 #[derive(Debug)]
 pub struct Eal {
     calls: Option<mpsc::Sender<Call>>,
@@ -144,13 +145,15 @@ pub(super) fn last_error() -> String {
 fn arguments(config: &EalConfig) -> Vec<String> {
     let mut args = vec!["vswitchd".to_owned(), "-l".to_owned(), config.main_core.to_string()];
     args.extend(["--no-telemetry", "--log-level=warning"].map(str::to_owned));
-    // A guest can make librte_vhost complain as often as it likes, on its workers' threads too (an empty mbuf pool).
+    // A guest can make librte_vhost complain as often as it likes, on its workers' threads too (an
+    // empty mbuf pool).
     args.push("--log-level=lib.vhost.*:critical".to_owned());
     // Nothing is left behind after SIGKILL: no file in hugetlbfs, none in the runtime directory.
     if config.hugepages {
         args.push("--in-memory".to_owned());
     } else {
-        args.extend(["--no-huge", "--no-shconf"].map(str::to_owned)); // EAL refuses --in-memory with --no-huge
+        // EAL refuses --in-memory with --no-huge
+        args.extend(["--no-huge", "--no-shconf"].map(str::to_owned));
     }
     if config.pci {
         // An allow list without a match: nothing is probed at start, each device later by name.
@@ -182,7 +185,8 @@ fn init(args: &[String], hugepages: bool) -> Result<(), EalError> {
     let mut argv: Vec<*mut c_char> = owned.iter().map(|arg| arg.as_ptr().cast_mut()).collect();
     let argc = i32::try_from(argv.len()).map_err(|_| error("too many arguments".to_owned()))?;
     argv.push(std::ptr::null_mut());
-    // SAFETY: argc strings and a null, alive during the call; EAL permutes the array but does not write the strings.
+    // SAFETY: argc strings and a null, alive during the call; EAL permutes the array but does not
+    // write the strings.
     let rc = unsafe { sys::rte_eal_init(argc, argv.as_mut_ptr()) };
     // DPDK keeps pointers into argv for its own command line records: let the strings live.
     std::mem::forget(owned);

@@ -1,4 +1,5 @@
-//! Ethernet devices of DPDK: physical NICs and virtual devices, probed and removed while the switch runs.
+//! Ethernet devices of DPDK: physical NICs and virtual devices, probed and removed while the switch
+//! runs.
 
 use super::Mempool;
 use super::devargs::{device_name, memif_socket, pci_address, unusable};
@@ -20,8 +21,8 @@ const RX_WANTED: u64 = sys::RTE_ETH_RX_OFFLOAD_IPV4_CKSUM
     | sys::RTE_ETH_RX_OFFLOAD_TCP_CKSUM
     | sys::RTE_ETH_RX_OFFLOAD_RSS_HASH;
 
-/// Checksums of TCP and UDP, which are all that is ever partial. IPv4's is finished in any packet; a NIC that segments computes it anew for
-/// each segment.
+/// Checksums of TCP and UDP, which are all that is ever partial. IPv4's is finished in any packet;
+/// a NIC that segments computes it anew for each segment.
 const TX_CSUM: u64 = sys::RTE_ETH_TX_OFFLOAD_UDP_CKSUM | sys::RTE_ETH_TX_OFFLOAD_TCP_CKSUM;
 
 /// What to ask of a device.
@@ -51,7 +52,8 @@ pub struct EthdevError {
     hint: &'static str,
 }
 
-/// A started device. Dropping it stops, closes and removes it; by then no queue of it may be in use.
+/// A started device. Dropping it stops, closes and removes it; by then no queue of it may be in
+/// use.
 #[derive(Debug)]
 pub struct Ethdev {
     eal: Arc<Eal>,
@@ -61,16 +63,19 @@ pub struct Ethdev {
     tx_offloads: u64,
     /// What its driver has, receiving and sending.
     able: (u64, u64),
-    /// What it sends crosses as virtio has it: an IPv4 header keeps its checksum, until the other side segments.
+    /// What it sends crosses as virtio has it: an IPv4 header keeps its checksum, until the other
+    /// side segments.
     is_virtio: bool,
     spread: Spread,
 }
 
 impl Ethdev {
-    /// Probes, configures and starts a device, in promiscuous mode. Runs on EAL's thread and may take 100 ms.
+    /// Probes, configures and starts a device, in promiscuous mode. Runs on EAL's thread and may
+    /// take 100 ms.
     ///
     /// # Errors
-    /// When the device does not exist, is in use, or refuses the configuration. Nothing is left behind.
+    /// When the device does not exist, is in use, or refuses the configuration. Nothing is left
+    /// behind.
     pub fn open(
         eal: &Arc<Eal>,
         config: EthdevConfig,
@@ -159,7 +164,8 @@ impl Ethdev {
         #[allow(clippy::cast_sign_loss)] // -1 is SOCKET_ID_ANY by definition
         let socket = socket as u32;
         for queue in 0..rx {
-            // SAFETY: the port exists and has the queue; the pool outlives the device (the switch drops it last).
+            // SAFETY: the port exists and has the queue; the pool outlives the device (the switch
+            // drops it last).
             let rc = unsafe {
                 sys::rte_eth_rx_queue_setup(self.id, queue, rx_desc, socket, std::ptr::null(), pool.as_ptr())
             };
@@ -250,7 +256,8 @@ impl Ethdev {
         self.tx_offloads & sys::RTE_ETH_TX_OFFLOAD_TCP_TSO != 0
     }
 
-    /// Computes checksums of IPv4 headers. One that does not must not be told to: the driver clears them.
+    /// Computes checksums of IPv4 headers. One that does not must not be told to: the driver clears
+    /// them.
     #[must_use]
     pub fn fills_ip_checksums(&self) -> bool {
         self.tx_offloads & sys::RTE_ETH_TX_OFFLOAD_IPV4_CKSUM != 0
@@ -295,7 +302,8 @@ impl Drop for Ethdev {
 /// Stops, closes and removes a device. On EAL's thread; nobody uses its queues any more.
 fn remove(id: u16, name: &str) {
     let mut info = sys::rte_eth_dev_info::default();
-    // SAFETY: the port exists; info.device stays valid until the device is removed, also after the port is closed.
+    // SAFETY: the port exists; info.device stays valid until the device is removed, also after the
+    // port is closed.
     let rc = unsafe {
         let found = sys::rte_eth_dev_info_get(id, &raw mut info);
         sys::rte_eth_dev_stop(id);

@@ -1,8 +1,10 @@
-//! Threads that poll: pinned to a core and known to DPDK as an lcore (mempool caches, per-lcore state).
+//! Threads that poll: pinned to a core and known to DPDK as an lcore (mempool caches, per-lcore
+//! state).
 
 use std::io;
 
-/// Proof that the current thread is pinned and registered. Dropping it (on the same thread) unregisters.
+/// Proof that the current thread is pinned and registered. Dropping it (on the same thread)
+/// unregisters.
 #[derive(Debug)]
 pub struct Lcore {
     _not_send: std::marker::PhantomData<*const ()>,

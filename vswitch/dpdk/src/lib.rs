@@ -1,14 +1,16 @@
-//! The engine room: everything that is not safe Rust. DPDK (EAL, mempool, mbuf, ethdev, librte_vhost), and the kernel's
-//! packet interfaces (TAP, AF_PACKET). What it hands out is safe.
+//! The engine room: everything that is not safe Rust. DPDK (EAL, mempool, mbuf, ethdev,
+//! librte_vhost), and the kernel's packet interfaces (TAP, AF_PACKET). What it hands out is safe.
 //!
-//! **Where in the walk**: both ends. A receive queue fills a [`Burst`]; a transmit queue empties one.
+//! **Where in the walk**: both ends. A receive queue fills a [`Burst`]; a transmit queue empties
+//! one.
 //!
-//! **Design**: one type per DPDK noun, owning what it names: [`Mbuf`] frees on drop, a [`Burst`] frees in bulk. Calls on the
-//! packet path go through a C shim that takes bursts. Without the feature `dpdk` the same names are heap-backed doubles, so
-//! that every other room builds and is tested without libdpdk.
+//! **Design**: one type per DPDK noun, owning what it names: [`Mbuf`] frees on drop, a [`Burst`]
+//! frees in bulk. Calls on the packet path go through a C shim that takes bursts. Without the
+//! feature `dpdk` the same names are heap-backed doubles, so that every other room builds and is
+//! tested without libdpdk.
 //!
-//! **Threads**: [`Mbuf`], [`Mempool`] may move between threads. EAL calls that are not thread-safe (probe, remove) run on the
-//! EAL's own thread.
+//! **Threads**: [`Mbuf`], [`Mempool`] may move between threads. EAL calls that are not thread-safe
+//! (probe, remove) run on the EAL's own thread.
 //!
 //! **Not here**: what packets mean (room `packet`), what ports are (room `port`).
 #![allow(unsafe_code)]

@@ -2,18 +2,21 @@
 
 use std::io;
 
-/// Packets that one poll of a receive queue returns at most. 32 keeps a burst's headers in L1 (32 x 64 B = 2 KiB). No more: librte_vhost puts at most 32 at a time into a ring (MAX_PKT_BURST), and what
-/// it leaves counts as a full ring.
+/// Packets that one poll of a receive queue returns at most. 32 keeps a burst's headers in L1 (32 x
+/// 64 B = 2 KiB). No more: librte_vhost puts at most 32 at a time into a ring (MAX_PKT_BURST), and
+/// what it leaves counts as a full ring.
 pub const BURST: usize = 32;
 
 /// Bytes that a frame may have besides its MTU: an Ethernet header and two VLAN tags.
 pub const L2_OVERHEAD: usize = 14 + 8;
 
-/// Bytes of the largest packet that may enter: a GSO packet of 64 KiB with its Ethernet header and two VLAN tags.
+/// Bytes of the largest packet that may enter: a GSO packet of 64 KiB with its Ethernet header and
+/// two VLAN tags.
 pub const FRAME_MAX: usize = 65535 + L2_OVERHEAD;
 
-/// Raises the soft limit of open files to the hard one and returns it. Every vhost-user port needs up to three descriptors
-/// and one per memory region and ring of its guest, and librte_vhost misbehaves when they run out.
+/// Raises the soft limit of open files to the hard one and returns it. Every vhost-user port needs
+/// up to three descriptors and one per memory region and ring of its guest, and librte_vhost
+/// misbehaves when they run out.
 ///
 /// # Errors
 /// When the kernel refuses (it does not for the own process, setrlimit(2)).

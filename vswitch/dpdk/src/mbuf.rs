@@ -5,11 +5,13 @@ use dpdk_sys as sys;
 use std::ptr::NonNull;
 use sys::rte_mbuf;
 
-/// An owned packet: the chain of segments goes back to its pool on drop. One pointer wide, never null.
+/// An owned packet: the chain of segments goes back to its pool on drop. One pointer wide, never
+/// null.
 ///
-/// Invariant: this value holds the only reference to every segment (`refcnt` 1), and each segment's `data_off + data_len`
-/// lies in its buffer. Buffers are memory that EAL or librte_vhost zeroed or wrote, hence initialised; those of segments behind the first may be a guest's, which may
-/// change what is there: such bytes are copied and summed, and decide nothing ([`Mbuf::is_borrowed`]).
+/// Invariant: this value holds the only reference to every segment (`refcnt` 1), and each segment's
+/// `data_off + data_len` lies in its buffer. Buffers are memory that EAL or librte_vhost zeroed or
+/// wrote, hence initialised; those of segments behind the first may be a guest's, which may change
+/// what is there: such bytes are copied and summed, and decide nothing ([`Mbuf::is_borrowed`]).
 #[repr(transparent)]
 pub struct Mbuf(NonNull<rte_mbuf>);
 
@@ -51,8 +53,8 @@ impl Mbuf {
 
     /// Frees the mbufs of `slots` in bulk and empties the slots.
     pub(super) fn free_all(slots: &mut [Option<Self>]) {
-        // SAFETY: Option<Mbuf> is a nullable pointer; rte_pktmbuf_free_bulk skips null ones. The slots are overwritten
-        // without dropping, since the mbufs are gone.
+        // SAFETY: Option<Mbuf> is a nullable pointer; rte_pktmbuf_free_bulk skips null ones. The
+        // slots are overwritten without dropping, since the mbufs are gone.
         unsafe {
             let n = u32::try_from(slots.len()).unwrap_or(u32::MAX);
             sys::rte_pktmbuf_free_bulk(slots.as_mut_ptr().cast(), n);
@@ -97,7 +99,8 @@ impl Mbuf {
         self.raw().nb_segs.into()
     }
 
-    /// Whether bytes of it are in the memory of a guest, borrowed for the time of a burst: it may not be kept for longer, only copied.
+    /// Whether bytes of it are in the memory of a guest, borrowed for the time of a burst: it may
+    /// not be kept for longer, only copied.
     #[must_use]
     pub fn is_borrowed(&self) -> bool {
         let mut at = Some(self.raw());
@@ -249,22 +252,25 @@ impl Mbuf {
         self.set_flags(if size == 0 { others } else { others | sys::RTE_MBUF_F_RX_LRO });
     }
 
-    /// Bytes from the L4 header that is segmented to the end of a GSO packet, where that header is not the outermost one
-    /// (a packet in a tunnel of its sender); 0: it is the outermost one, or this is no GSO packet.
+    /// Bytes from the L4 header that is segmented to the end of a GSO packet, where that header is
+    /// not the outermost one (a packet in a tunnel of its sender); 0: it is the outermost one, or
+    /// this is no GSO packet.
     #[inline]
     #[must_use]
     pub fn inner_len(&self) -> u16 {
         if self.raw().ol_flags & sys::RTE_MBUF_F_RX_LRO == 0 {
             return 0;
         }
-        #[allow(clippy::cast_possible_truncation)] // the lowest 16 bits, where nothing else is before transmission
+        // The lowest 16 bits, where nothing else is before transmission
+        #[allow(clippy::cast_possible_truncation)]
         {
             self.raw().tx_offload as u16
         }
     }
 
-    /// Makes it a GSO packet whose segments are those of an L4 header inside of a tunnel: that header and what follows it are the
-    /// last `inner_len` bytes. Counted from the end, since headers in front may change on the way.
+    /// Makes it a GSO packet whose segments are those of an L4 header inside of a tunnel: that
+    /// header and what follows it are the last `inner_len` bytes. Counted from the end, since
+    /// headers in front may change on the way.
     pub fn set_inner_gso(&mut self, size: u16, inner_len: u16) {
         self.set_gso_size(size);
         if size != 0 {
@@ -272,7 +278,8 @@ impl Mbuf {
         }
     }
 
-    /// Writes all flags at once. Else the compiler writes the bytes that change, and whoever reads them all next waits until those have left the core's store buffer: some ten cycles.
+    /// Writes all flags at once. Else the compiler writes the bytes that change, and whoever reads
+    /// them all next waits until those have left the core's store buffer: some ten cycles.
     #[inline]
     fn set_flags(&mut self, flags: u64) {
         // SAFETY: a field that is ours to write.
@@ -325,7 +332,8 @@ impl Mbuf {
 
 #[inline]
 fn data(segment: &rte_mbuf) -> &[u8] {
-    // SAFETY: data_off and data_len lie in the buffer, which is initialised; it lives as long as the segment.
+    // SAFETY: data_off and data_len lie in the buffer, which is initialised; it lives as long as
+    // the segment.
     unsafe {
         std::slice::from_raw_parts(segment.buf_addr.cast::<u8>().add(segment.data_off.into()), segment.data_len.into())
     }

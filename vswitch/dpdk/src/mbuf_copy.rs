@@ -18,7 +18,8 @@ impl Mbuf {
         self.len() == 0
     }
 
-    /// Appends bytes, in new segments where the last one is full. False (and some bytes appended) when the pool is empty.
+    /// Appends bytes, in new segments where the last one is full. False (and some bytes appended)
+    /// when the pool is empty.
     pub fn append(&mut self, mut bytes: &[u8], pool: &Mempool) -> bool {
         loop {
             let room = self.tailroom_mut();
@@ -69,7 +70,8 @@ impl Mbuf {
         done == from.len()
     }
 
-    /// A packet of its own with the same bytes and the same meta data; none when the pool has too few segments.
+    /// A packet of its own with the same bytes and the same meta data; none when the pool has too
+    /// few segments.
     #[must_use]
     pub fn copy(&self, pool: &Mempool) -> Option<Self> {
         let mut copy = pool.alloc()?;
@@ -83,8 +85,8 @@ impl Mbuf {
         Some(copy)
     }
 
-    /// A packet of its own of the first `len` bytes, or all if there are fewer; nothing is known of its checksum. None when the pool
-    /// has too few segments.
+    /// A packet of its own of the first `len` bytes, or all if there are fewer; nothing is known of
+    /// its checksum. None when the pool has too few segments.
     #[must_use]
     pub fn copy_front(&self, len: usize, pool: &Mempool) -> Option<Self> {
         let (mut copy, mut left) = (pool.alloc()?, len);

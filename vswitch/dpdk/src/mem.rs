@@ -19,15 +19,16 @@ pub fn prefetch_two<T>(item: &T) {
     unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(next) }
 }
 
-/// Asks for the cache line of `item`, to be written soon: taken from other cores now, and not when it is.
+/// Asks for the cache line of `item`, to be written soon: taken from other cores now, and not when
+/// it is.
 #[inline]
 pub fn prefetch_to_write<T>(item: &T) {
     // SAFETY: as in `prefetch`; a core that does not know the instruction does nothing.
     unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_ET0 }>(std::ptr::from_ref(item).cast()) }
 }
 
-/// `n` values in memory that the kernel is asked to back with huge pages: a table that is looked up at random costs no walk of page tables then.
-/// Where there are none it is ordinary memory.
+/// `n` values in memory that the kernel is asked to back with huge pages: a table that is looked up
+/// at random costs no walk of page tables then. Where there are none it is ordinary memory.
 #[must_use]
 pub fn huge_slice<T>(n: usize, mut value: impl FnMut() -> T) -> Box<[T]> {
     let mut items: Vec<T> = Vec::with_capacity(n);
@@ -36,14 +37,16 @@ pub fn huge_slice<T>(n: usize, mut value: impl FnMut() -> T) -> Box<[T]> {
     let first = start.next_multiple_of(PAGE);
     let whole = (start + len).saturating_sub(first) / PAGE * PAGE;
     if whole >= HUGE_PAGE {
-        // SAFETY: the pages lie in our own allocation; the advice changes neither contents nor protection.
+        // SAFETY: the pages lie in our own allocation; the advice changes neither contents nor
+        // protection.
         unsafe { libc::madvise(std::ptr::with_exposed_provenance_mut(first), whole, libc::MADV_HUGEPAGE) };
     }
     items.extend((0..n).map(|_| value()));
     items.into_boxed_slice()
 }
 
-/// `n` words of zero in ordinary memory, which the kernel gives when a page of it is first written: for what may never be needed.
+/// `n` words of zero in ordinary memory, which the kernel gives when a page of it is first written:
+/// for what may never be needed.
 #[must_use]
 pub fn zeros(n: usize) -> Box<[AtomicU64]> {
     // SAFETY: an atomic word of zero bytes is a zero.
@@ -54,7 +57,8 @@ pub fn zeros(n: usize) -> Box<[AtomicU64]> {
 const PAGE: usize = 4096;
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Continues a CRC32c (RFC 9260, appendix A) over some bytes. Begin with all ones; the result is the complement.
+/// Continues a CRC32c (RFC 9260, appendix A) over some bytes. Begin with all ones; the result is
+/// the complement.
 #[must_use]
 pub fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
     use core::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
@@ -73,15 +77,17 @@ pub fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
 pub struct Words(pub [AtomicU64; 4]);
 
 impl Words {
-    /// Bit `i` is set where word `i` equals `word`. Each word is loaded once, with at least relaxed ordering.
+    /// Bit `i` is set where word `i` equals `word`. Each word is loaded once, with at least relaxed
+    /// ordering.
     ///
     /// One comparison instead of four: 3 cycles of a packet's lookup instead of 9.
     #[inline]
     #[must_use]
     pub fn equal_to(&self, word: &u64) -> u32 {
         let hits: u32;
-        // SAFETY: reads the 32 aligned bytes of self and the word, and writes registers only. AVX2 is in the baseline (x86-64-v3). A vector
-        // load is atomic for each aligned 8-byte element, and being assembly it is no data race to the compiler.
+        // SAFETY: reads the 32 aligned bytes of self and the word, and writes registers only. AVX2
+        // is in the baseline (x86-64-v3). A vector load is atomic for each aligned 8-byte element,
+        // and being assembly it is no data race to the compiler.
         unsafe {
             asm!(
                 "vpbroadcastq {wide:y}, qword ptr [{word}]",

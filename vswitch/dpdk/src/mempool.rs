@@ -6,14 +6,15 @@ use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Bytes of data that a segment holds behind its headroom: a full Ethernet frame with room for tags.
+/// Bytes of data that a segment holds behind its headroom: a full Ethernet frame with room for
+/// tags.
 const DATA_ROOM: u16 = 2048;
 
 /// Buffers that each worker keeps at hand (`rte_mempool` per-lcore cache).
 const CACHE: u32 = 256;
 
-/// A shared pool of segments. The last clone frees it; by then every mbuf must be back (the switch stops its workers and
-/// closes its devices first).
+/// A shared pool of segments. The last clone frees it; by then every mbuf must be back (the switch
+/// stops its workers and closes its devices first).
 #[derive(Debug, Clone)]
 pub struct Mempool(Arc<Pool>);
 
@@ -23,14 +24,16 @@ struct Pool {
     size: usize,
 }
 
-// SAFETY: rte_mempool is multi-producer and multi-consumer safe (the default ring ops), from registered lcores and others.
+// SAFETY: rte_mempool is multi-producer and multi-consumer safe (the default ring ops), from
+// registered lcores and others.
 unsafe impl Send for Pool {}
 // SAFETY: as above.
 unsafe impl Sync for Pool {}
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // SAFETY: created by rte_pktmbuf_pool_create; Mbufs outliving the pool are excluded by the contract above.
+        // SAFETY: created by rte_pktmbuf_pool_create; Mbufs outliving the pool are excluded by the
+        // contract above.
         unsafe { sys::rte_mempool_free(self.raw.as_ptr()) }
     }
 }

@@ -1,4 +1,5 @@
-//! What travels with an mbuf besides its bytes, in the switch's own words. `Mbuf` maps it to DPDK's flags.
+//! What travels with an mbuf besides its bytes, in the switch's own words. `Mbuf` maps it to DPDK's
+//! flags.
 
 /// What is known of a packet's L4 checksum (the outermost TCP, UDP or ICMP header).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,12 +11,13 @@ pub enum Csum {
     Good,
     /// A device found it wrong.
     Bad,
-    /// The data is trusted, the field holds only the pseudo-header sum: whoever puts the packet on a wire finishes it.
-    /// (virtio: `VIRTIO_NET_HDR_F_NEEDS_CSUM`; Linux: `CHECKSUM_PARTIAL`.)
+    /// The data is trusted, the field holds only the pseudo-header sum: whoever puts the packet on
+    /// a wire finishes it. (virtio: `VIRTIO_NET_HDR_F_NEEDS_CSUM`; Linux: `CHECKSUM_PARTIAL`.)
     Partial,
 }
 
-/// What a transmit queue asks of the device for one packet; lengths in bytes. Read by ethdev and librte_vhost.
+/// What a transmit queue asks of the device for one packet; lengths in bytes. Read by ethdev and
+/// librte_vhost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxOffload {
     /// Ethernet header with its VLAN tags.

@@ -1,9 +1,10 @@
 //! Receive-side scaling: how a device with several receive queues spreads packets over them.
 //!
-//! **Design**: both directions of a connection must come to one queue, or two workers would share each connection's memory. NICs hash by
-//! Toeplitz with a key of the driver's choice, under which they do not; under [`KEY`] they do. (DPDK 22.11 can ask for
-//! a symmetric hash function only flow by flow, and of few drivers; a key all of them take.) Fragments are hashed by their
-//! addresses alone, so they may come elsewhere than the rest of their connection.
+//! **Design**: both directions of a connection must come to one queue, or two workers would share
+//! each connection's memory. NICs hash by Toeplitz with a key of the driver's choice, under which
+//! they do not; under [`KEY`] they do. (DPDK 22.11 can ask for a symmetric hash function only flow
+//! by flow, and of few drivers; a key all of them take.) Fragments are hashed by their addresses
+//! alone, so they may come elsewhere than the rest of their connection.
 //!
 //! A driver may take a key and use its own nevertheless: what it uses is read back.
 
@@ -12,11 +13,12 @@ use dpdk_sys as sys;
 /// Bytes of the longest key that a driver may want.
 const KEY_MAX: usize = 64;
 
-/// Bytes of a key where the driver does not say: what Toeplitz needs for two IPv6 addresses and two ports, as all NICs have it.
+/// Bytes of a key where the driver does not say: what Toeplitz needs for two IPv6 addresses and two
+/// ports, as all NICs have it.
 const KEY_USUAL: u8 = 40;
 
-/// Key under which both directions of a connection hash alike (Woo and Park, "Scalable TCP Session Monitoring with
-/// Symmetric Receive-side Scaling", 2012): the 16-bit pattern 0x6d5a, repeated.
+/// Key under which both directions of a connection hash alike (Woo and Park, "Scalable TCP Session
+/// Monitoring with Symmetric Receive-side Scaling", 2012): the 16-bit pattern 0x6d5a, repeated.
 const KEY: [u8; KEY_MAX] = {
     let mut key = [0x6d; KEY_MAX];
     let mut i = 1;
@@ -27,7 +29,8 @@ const KEY: [u8; KEY_MAX] = {
     key
 };
 
-/// Kinds of packets to spread, where the device can: the name of the capability, and the flow types that drivers have for it.
+/// Kinds of packets to spread, where the device can: the name of the capability, and the flow types
+/// that drivers have for it.
 const KINDS: [(&str, u64); 6] = [
     ("rss-tcp4", sys::RTE_ETH_RSS_NONFRAG_IPV4_TCP),
     ("rss-udp4", sys::RTE_ETH_RSS_NONFRAG_IPV4_UDP),
@@ -102,7 +105,8 @@ impl Spread {
         sys::rte_eth_rss_conf { rss_key: self.key.as_mut_ptr(), rss_key_len: self.key_len, rss_hf: self.types }
     }
 
-    /// Once the port is started: looks which key it uses, and gives it ours if that is another one. On EAL's thread.
+    /// Once the port is started: looks which key it uses, and gives it ours if that is another one.
+    /// On EAL's thread.
     pub(super) fn check(&mut self, port: u16) {
         if !self.is_wanted() || self.key_len == 0 {
             return;
@@ -130,7 +134,8 @@ impl Spread {
         (rc == 0).then(|| key[..len] == KEY[..len])
     }
 
-    /// What was asked, what the device has, what it does: (name of the capability, asked, offered, used).
+    /// What was asked, what the device has, what it does: (name of the capability, asked, offered,
+    /// used).
     pub(super) fn abilities(&self) -> impl Iterator<Item = (&'static str, bool, bool, bool)> {
         let kinds =
             KINDS.iter().map(|(name, types)| (*name, self.asked, self.offered & types != 0, self.types & types != 0));
@@ -150,7 +155,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-    /// Toeplitz as NICs compute it (Microsoft, "RSS Hashing Functions"): for every set bit of the input, the 32 bits of the key at its place.
+    /// Toeplitz as NICs compute it (Microsoft, "RSS Hashing Functions"): for every set bit of the
+    /// input, the 32 bits of the key at its place.
     fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
         let word = |bit: usize| {
             let bits = |i: usize| u64::from(key[i]);
@@ -171,7 +177,8 @@ mod tests {
         [bytes(src), bytes(dst), ports].concat()
     }
 
-    /// Connections of some clients to some servers, as they come: addresses and ports that differ in few bits.
+    /// Connections of some clients to some servers, as they come: addresses and ports that differ
+    /// in few bits.
     fn connections(six: bool) -> impl Iterator<Item = (IpAddr, IpAddr, u16, u16)> {
         let address = move |net: u8, host: u16| -> IpAddr {
             let [a, b] = host.to_be_bytes();

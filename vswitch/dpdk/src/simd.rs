@@ -1,4 +1,5 @@
-//! 32 bytes at once: what vectors (AVX2, which is in the baseline, x86-64-v3) do with the headers of a packet, and the compiler does not find by itself.
+//! 32 bytes at once: what vectors (AVX2, which is in the baseline, x86-64-v3) do with the headers
+//! of a packet, and the compiler does not find by itself.
 
 use core::arch::x86_64::{
     __m256i, _mm_add_epi64, _mm_and_si128, _mm_blend_epi32, _mm_cvtsi128_si64, _mm_extract_epi64, _mm_loadu_si128,
@@ -18,7 +19,8 @@ impl U8x32 {
     #[inline(always)] // an instruction each, all of them
     #[must_use]
     pub fn of(bytes: &[u8; 32]) -> Self {
-        // SAFETY: AVX2 is in the baseline; the load may be unaligned, and is of 32 bytes that are there.
+        // SAFETY: AVX2 is in the baseline; the load may be unaligned, and is of 32 bytes that are
+        // there.
         Self(unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) })
     }
 
@@ -26,7 +28,8 @@ impl U8x32 {
     #[inline(always)]
     #[must_use]
     pub fn of_words(words: [u64; 4]) -> Self {
-        // One by one: without optimisation over all crates `map` is a call, and one more for each word.
+        // One by one: without optimisation over all crates `map` is a call, and one more for each
+        // word.
         let [a, b, c, d] = words;
         // SAFETY: AVX is in the baseline; registers only.
         Self(unsafe { _mm256_set_epi64x(d.cast_signed(), c.cast_signed(), b.cast_signed(), a.cast_signed()) })
@@ -57,14 +60,17 @@ impl U8x32 {
     }
 }
 
-/// The hash NH of UMAC (Black and others, "UMAC: Fast and Secure Message Authentication", CRYPTO 1999, section 4), for words of 32 bits, twice: with each of two `keys`. Their first vectors are
-/// added to those of `words`, word by word, modulo 2^32; what is returned are the sums, modulo 2^64, of the products of neighbours, and of `others`, which are of more words and keys.
+/// The hash NH of UMAC (Black and others, "UMAC: Fast and Secure Message Authentication", CRYPTO
+/// 1999, section 4), for words of 32 bits, twice: with each of two `keys`. Their first vectors are
+/// added to those of `words`, word by word, modulo 2^32; what is returned are the sums, modulo
+/// 2^64, of the products of neighbours, and of `others`, which are of more words and keys.
 #[inline(always)]
 #[must_use]
 pub fn nh_twice<const N: usize>(words: &[U8x32], keys: &[[U8x32; N]; 2], others: &[u64; 2]) -> [u64; 2] {
     let (first, second) = (products(words, &keys[0]), products(words, &keys[1]));
     let mut sums = [0; 2];
-    // SAFETY: AVX2 is in the baseline; load and store may be unaligned, and are of the 16 bytes of `others` and of `sums`.
+    // SAFETY: AVX2 is in the baseline; load and store may be unaligned, and are of the 16 bytes of
+    // `others` and of `sums`.
     unsafe {
         let both = _mm256_add_epi64(_mm256_unpacklo_epi64(first.0, second.0), _mm256_unpackhi_epi64(first.0, second.0));
         let both = _mm_add_epi64(_mm256_castsi256_si128(both), _mm256_extracti128_si256::<1>(both));
@@ -88,7 +94,8 @@ fn products<const N: usize>(words: &[U8x32], keys: &[U8x32; N]) -> U8x32 {
     sum
 }
 
-/// The sum of 16 to 32 bytes, as words of 16 bits, the lowest byte first (the last one may be half a word), modulo 65535, without carries: less than 2^48. None of fewer or more.
+/// The sum of 16 to 32 bytes, as words of 16 bits, the lowest byte first (the last one may be half
+/// a word), modulo 65535, without carries: less than 2^48. None of fewer or more.
 #[inline(always)]
 #[must_use]
 pub fn sum_of_some(bytes: &[u8]) -> Option<u64> {
@@ -111,7 +118,8 @@ pub fn sum_of_some(bytes: &[u8]) -> Option<u64> {
         let both = _mm_add_epi64(_mm_unpacklo_epi64(first, last), _mm_unpackhi_epi64(first, last));
         [_mm_cvtsi128_si64(both), _mm_extract_epi64::<1>(both)].map(i64::cast_unsigned)
     };
-    // Where the last 16 begin in the middle of a word, each byte counts for the other half of its word: 256 times as much.
+    // Where the last 16 begin in the middle of a word, each byte counts for the other half of its
+    // word: 256 times as much.
     Some(first + (last << (bytes.len() % 2 * 8)))
 }
 

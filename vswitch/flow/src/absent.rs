@@ -33,15 +33,17 @@ impl PacketKind {
 }
 
 impl FlowMask {
-    /// Takes out the bits of fields that no packet of a kind has, and adds what tells so. The mask must have `eth_type`.
+    /// Takes out the bits of fields that no packet of a kind has, and adds what tells so. The mask
+    /// must have `eth_type`.
     ///
-    /// [`crate::extract`] leaves such fields 0, so that the mask means the same packets as before. A lookup leaves such bits
-    /// behind: a table is left at the stage at which no rule fits, and all bits of that stage are used. Without them there are
-    /// fewer masks, and none is as narrow as fields that the packet does not have (the ports of TCP, where rules look at
-    /// `nd_target`).
+    /// [`crate::extract`] leaves such fields 0, so that the mask means the same packets as before.
+    /// A lookup leaves such bits behind: a table is left at the stage at which no rule fits, and
+    /// all bits of that stage are used. Without them there are fewer masks, and none is as narrow
+    /// as fields that the packet does not have (the ports of TCP, where rules look at `nd_target`).
     ///
-    /// `nw_proto` is added if bits of an L4 header are used; type and code of ICMPv6, if those of neighbor discovery are (without
-    /// them packets that have these fields would be taken for packets that do not: CVE-2023-5366).
+    /// `nw_proto` is added if bits of an L4 header are used; type and code of ICMPv6, if those of
+    /// neighbor discovery are (without them packets that have these fields would be taken for
+    /// packets that do not: CVE-2023-5366).
     ///
     /// `kind` is that of the packet as it came in.
     pub fn close_protocol(&mut self, kind: PacketKind) {

@@ -1,8 +1,10 @@
-//! Actions, as parsed: the union of what ovs-actions(7) describes, in the normal form of OpenFlow 1.5 (`load` is a
-//! [`Action::SetField`], `mod_vlan_vid` on an untagged match is push and set, ...). Text: [`crate::text`].
+//! Actions, as parsed: the union of what ovs-actions(7) describes, in the normal form of OpenFlow
+//! 1.5 (`load` is a [`Action::SetField`], `mod_vlan_vid` on an untagged match is push and set,
+//! ...). Text: [`crate::text`].
 //!
-//! Plain values: what actions mean is the business of the translator. Here are the types, their limits, the checks that Open vSwitch
-//! does when a flow is added ([`check`]) and the normal form ([`normalize`]).
+//! Plain values: what actions mean is the business of the translator. Here are the types, their
+//! limits, the checks that Open vSwitch does when a flow is added ([`check`]) and the normal form
+//! ([`normalize`]).
 
 mod check;
 mod normal;
@@ -27,12 +29,16 @@ const BAD_SET: &str = "OFPBAC_BAD_SET_ARGUMENT";
 
 /// What bounds a list of actions.
 pub mod limits {
-    /// Bytes that a list may take in OpenFlow 1.5: a message has 65,535 bytes, of which its header takes 8, the fixed part of a flow
-    /// entry 40, an empty match 8 and the instruction around the list 8. 4,091 resubmits fit, 10,000 do not.
+    /// Bytes that a list may take in OpenFlow 1.5: a message has 65,535 bytes, of which its header
+    /// takes 8, the fixed part of a flow entry 40, an empty match 8 and the instruction around the
+    /// list 8. 4,091 resubmits fit, 10,000 do not.
     pub const MAX_BYTES: usize = 65_535 - 64;
-    /// Actions of a list of nothing but `conjunction`s. Open vSwitch's are bounded as all others are, by the bytes of a message: 4,091. All rules of one priority that name the same port share one such list.
+    /// Actions of a list of nothing but `conjunction`s. Open vSwitch's are bounded as all others
+    /// are, by the bytes of a message: 4,091. All rules of one priority that name the same port
+    /// share one such list.
     pub const MAX_CLAUSES: usize = 65_536;
-    /// Levels of `clone` in each other (Open vSwitch: 99). Bounds the recursion of whatever walks a list.
+    /// Levels of `clone` in each other (Open vSwitch: 99). Bounds the recursion of whatever walks a
+    /// list.
     pub const MAX_NESTING: usize = 32;
     /// Ports that a `bundle` chooses from.
     pub const MAX_MEMBERS: usize = 2048;
@@ -50,10 +56,12 @@ pub mod limits {
     pub const MAX_METER: u32 = 0xffff_0000;
 }
 
-/// An OpenFlow port number: 1 to 0xfeff, or one of the reserved ones below (as 32 bits: 0xffff_fff8 and up).
+/// An OpenFlow port number: 1 to 0xfeff, or one of the reserved ones below (as 32 bits: 0xffff_fff8
+/// and up).
 pub type PortNo = u32;
 
-/// Reserved port numbers (OpenFlow 1.5.1, 7.2.1), and the 16-bit forms of them that a register may hold (ovs-actions(7)).
+/// Reserved port numbers (OpenFlow 1.5.1, 7.2.1), and the 16-bit forms of them that a register may
+/// hold (ovs-actions(7)).
 pub mod port {
     use super::PortNo;
     /// No port.
@@ -80,7 +88,8 @@ pub mod port {
     /// What numbers ports have, for hints.
     pub(crate) const NUMBERS: &str = "0 to 0xfeff, or 0xffffff00 to 0xffffffff for reserved ports";
 
-    /// A port by its number: of the reserved ones, 16-bit forms are taken too. None: there is no such port.
+    /// A port by its number: of the reserved ones, 16-bit forms are taken too. None: there is no
+    /// such port.
     #[must_use]
     pub fn from_number(number: u128) -> Option<PortNo> {
         match PortNo::try_from(number).ok()? {
@@ -123,8 +132,9 @@ pub enum Action {
     Meter(u32),
     /// Sets those bits of a field that `mask` selects.
     SetField {
-        /// The field. [`Field::TpSrc`] and [`Field::TpDst`] only come from `mod_tp_src` and `mod_tp_dst` where the protocol is not
-        /// known (in buckets and packet-outs): ports of TCP, UDP or SCTP.
+        /// The field. [`Field::TpSrc`] and [`Field::TpDst`] only come from `mod_tp_src` and
+        /// `mod_tp_dst` where the protocol is not known (in buckets and packet-outs): ports of TCP,
+        /// UDP or SCTP.
         field: Field,
         /// No bits outside `mask`.
         value: u128,
@@ -146,8 +156,9 @@ pub enum Action {
     PushVlan(u16),
     /// Removes the outer tag.
     PopVlan,
-    /// OpenFlow 1.0's `mod_vlan_vid`: sets the VID, pushing a tag if there is none. Only as parsed: [`normalize`] makes
-    /// [`Action::PushVlan`] (where the match has no tag) and [`Action::SetField`] of it.
+    /// OpenFlow 1.0's `mod_vlan_vid`: sets the VID, pushing a tag if there is none. Only as parsed:
+    /// [`normalize`] makes [`Action::PushVlan`] (where the match has no tag) and
+    /// [`Action::SetField`] of it.
     SetVlanVid(u16),
     /// Likewise `mod_vlan_pcp`.
     SetVlanPcp(u8),
@@ -244,7 +255,8 @@ impl Action {
         Ok(Self::Conjunction { id, clause: (clause - 1) as u8, clauses: clauses as u8 })
     }
 
-    /// A comment of `bytes`, padded with zeros as OpenFlow pads it (`NXAST_NOTE`): to 6, 14, 22, ... of them.
+    /// A comment of `bytes`, padded with zeros as OpenFlow pads it (`NXAST_NOTE`): to 6, 14, 22,
+    /// ... of them.
     #[must_use]
     pub fn note(mut bytes: Vec<u8>) -> Self {
         bytes.resize((bytes.len() + 10).next_multiple_of(8).max(16) - 10, 0);

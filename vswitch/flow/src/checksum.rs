@@ -1,6 +1,8 @@
-//! Checksums of short packets that are made, or read, far from the fast path: composed ones, a Traceflow's, IGMP's. Workers have their own (`packet::checksum`), made for frames in pieces.
+//! Checksums of short packets that are made, or read, far from the fast path: composed ones, a
+//! Traceflow's, IGMP's. Workers have their own (`packet::checksum`), made for frames in pieces.
 
-/// The sum of big-endian 16-bit words (RFC 1071), not folded; a last odd byte counts as the high one of its word. Bytes: at most 64 KB, so that it does not overflow.
+/// The sum of big-endian 16-bit words (RFC 1071), not folded; a last odd byte counts as the high
+/// one of its word. Bytes: at most 64 KB, so that it does not overflow.
 #[must_use]
 pub fn sum(bytes: &[u8]) -> u32 {
     let (words, rest) = bytes.as_chunks::<2>();
@@ -8,7 +10,8 @@ pub fn sum(bytes: &[u8]) -> u32 {
     sum.wrapping_add(rest.first().map_or(0, |last| u32::from(*last) << 8))
 }
 
-/// A sum with its carries in 16 bits: 0xffff over what has its right checksum in it; what is to be written is its complement.
+/// A sum with its carries in 16 bits: 0xffff over what has its right checksum in it; what is to be
+/// written is its complement.
 #[must_use]
 pub const fn folded(sum: u32) -> u16 {
     let sum = (sum & 0xffff) + (sum >> 16);
@@ -17,7 +20,8 @@ pub const fn folded(sum: u32) -> u16 {
     folded
 }
 
-/// The Internet checksum as it is written (RFC 1071) of bytes on top of a sum, such as a pseudo header's; 0 over what has a right one in it.
+/// The Internet checksum as it is written (RFC 1071) of bytes on top of a sum, such as a pseudo
+/// header's; 0 over what has a right one in it.
 #[must_use]
 pub fn internet(bytes: &[u8], start: u32) -> u16 {
     !folded(start.wrapping_add(sum(bytes)))

@@ -1,11 +1,14 @@
-//! From bytes to a [`FlowKey`]: `miniflow_extract` of Open vSwitch 3.1, case for case (`extract/tests.rs` has its answers).
+//! From bytes to a [`FlowKey`]: `miniflow_extract` of Open vSwitch 3.1, case for case
+//! (`extract/tests.rs` has its answers).
 //!
-//! On the packet path (whenever a cache misses): no allocation, headers are read as arrays of fixed size so that one check of the
-//! length stands for all reads of it, and words are loaded whole. Nothing is refused here: a broken header leaves its fields 0, and
-//! what lies above it unread. Reads never go beyond the frame, whatever lengths its headers claim.
+//! On the packet path (whenever a cache misses): no allocation, headers are read as arrays of fixed
+//! size so that one check of the length stands for all reads of it, and words are loaded whole.
+//! Nothing is refused here: a broken header leaves its fields 0, and what lies above it unread.
+//! Reads never go beyond the frame, whatever lengths its headers claim.
 //!
-//! The first fragment of a datagram keeps its ports (an action may read and write them). That Open vSwitch's tables see ports of 0 in
-//! all fragments is a matter of looking up, not of extraction: [`FlowKey::hide_fragment_ports`].
+//! The first fragment of a datagram keeps its ports (an action may read and write them). That Open
+//! vSwitch's tables see ports of 0 in all fragments is a matter of looking up, not of extraction:
+//! [`FlowKey::hide_fragment_ports`].
 
 mod nd;
 #[cfg(test)]
@@ -14,15 +17,17 @@ mod tests;
 use crate::FlowKey;
 use crate::field::number::*;
 
-/// Where the headers of a packet lie, in bytes from its front; 0xffff: not there. The executor writes headers by these.
+/// Where the headers of a packet lie, in bytes from its front; 0xffff: not there. The executor
+/// writes headers by these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layers {
     /// Start of the L3 header (behind all VLAN tags that were parsed).
     pub l3: u16,
-    /// Start of the L4 header; only where OVS would set it (not for malformed IP; for IPv6 behind the extension headers).
+    /// Start of the L4 header; only where OVS would set it (not for malformed IP; for IPv6 behind
+    /// the extension headers).
     pub l4: u16,
-    /// End of the L3 packet by its own length field (padding follows); the frame's end if the header is malformed or not IP. Frames of
-    /// more than 65534 bytes end there.
+    /// End of the L3 packet by its own length field (padding follows); the frame's end if the
+    /// header is malformed or not IP. Frames of more than 65534 bytes end there.
     pub l3_end: u16,
 }
 
@@ -63,9 +68,9 @@ const THA: usize = 39;
 const ND_TARGET: usize = 40;
 const GROUP: usize = 42;
 
-/// Reads the headers of a frame into the packet words of `key`, which must be zero there; metadata words stay as they are.
-/// `frame` is the first contiguous part of the packet (all headers lie in it, else they are treated as cut off) and `len` the
-/// whole packet's length.
+/// Reads the headers of a frame into the packet words of `key`, which must be zero there; metadata
+/// words stay as they are. `frame` is the first contiguous part of the packet (all headers lie in
+/// it, else they are treated as cut off) and `len` the whole packet's length.
 #[must_use]
 pub fn extract(frame: &[u8], len: usize, key: &mut FlowKey) -> Layers {
     let frame = frame.get(..len).unwrap_or(frame);
@@ -94,7 +99,9 @@ pub fn extract(frame: &[u8], len: usize, key: &mut FlowKey) -> Layers {
     }
 }
 
-/// Reads again what a router changes at a hop: Ethernet addresses and TTL (hop limit). Every other byte is to be as it was when `key` and `layers` were read from the frame, and there is to be an L4 header.
+/// Reads again what a router changes at a hop: Ethernet addresses and TTL (hop limit). Every other
+/// byte is to be as it was when `key` and `layers` were read from the frame, and there is to be an
+/// L4 header.
 #[inline]
 pub fn refresh_hop(frame: &[u8], layers: Layers, key: &mut FlowKey) {
     let Some(head) = frame.first_chunk::<14>() else { return };
@@ -114,7 +121,8 @@ const fn is_vlan(eth_type: u16) -> bool {
     eth_type == ETH_VLAN || eth_type == ETH_QINQ
 }
 
-/// Reads tags. Returns the type behind them, where the header that it names starts, and the first tag's TCI.
+/// Reads tags. Returns the type behind them, where the header that it names starts, and the first
+/// tag's TCI.
 fn vlans(frame: &[u8], mut eth_type: u16, key: &mut FlowKey) -> (u16, usize, u16) {
     let mut at = 12;
     let mut tags = [(0u16, 0u16); MAX_VLANS];
@@ -130,7 +138,8 @@ fn vlans(frame: &[u8], mut eth_type: u16, key: &mut FlowKey) -> (u16, usize, u16
     (eth_type, at + 2, tci0)
 }
 
-/// An IEEE 802.2 frame: the type of its SNAP header, if it has one. Returns the type and where the payload starts.
+/// An IEEE 802.2 frame: the type of its SNAP header, if it has one. Returns the type and where the
+/// payload starts.
 #[cold]
 fn llc(frame: &[u8], at: usize) -> (u16, usize) {
     match part::<8>(frame, at) {
@@ -203,8 +212,8 @@ const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 
-/// Skips extension headers; the loop ends because each takes 8 bytes at least. Returns the protocol behind them, `nw_frag`, and where
-/// that protocol's header starts; None: they are cut off.
+/// Skips extension headers; the loop ends because each takes 8 bytes at least. Returns the protocol
+/// behind them, `nw_frag`, and where that protocol's header starts; None: they are cut off.
 fn extension_headers(frame: &[u8], mut at: usize, end: usize, mut proto: u8) -> Option<(u8, u8, usize)> {
     let mut frag = 0;
     while matches!(proto, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION) {

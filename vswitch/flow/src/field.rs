@@ -1,7 +1,9 @@
-//! The table of fields: where each one lies in a [`crate::FlowKey`], what it is called, how its values are written, when it exists.
+//! The table of fields: where each one lies in a [`crate::FlowKey`], what it is called, how its
+//! values are written, when it exists.
 //!
-//! Positions and names stand here, beside the enum; the other columns are in `field/info.rs`, the prerequisites in
-//! `field/prerequisite.rs`. Widths are ours: where Open vSwitch counts the bits of `NAME[]` differently, [`FieldInfo::bits`] says so.
+//! Positions and names stand here, beside the enum; the other columns are in `field/info.rs`, the
+//! prerequisites in `field/prerequisite.rs`. Widths are ours: where Open vSwitch counts the bits of
+//! `NAME[]` differently, [`FieldInfo::bits`] says so.
 
 mod info;
 mod lookup;
@@ -14,8 +16,8 @@ pub(crate) use lookup::lower;
 pub use lookup::{field_by_name, names, subfield_field_by_name};
 pub use prerequisite::{Prerequisite, number};
 
-/// Where a field lies: `width` bits of word `word`, the lowest of them at `shift`. 128-bit fields take `word` (high half) and
-/// `word + 1`.
+/// Where a field lies: `width` bits of word `word`, the lowest of them at `shift`. 128-bit fields
+/// take `word` (high half) and `word + 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
     /// Index of the word.
@@ -58,7 +60,8 @@ fields! {
     TunIpv6Src "tun_ipv6_src" 11 0 128; TunIpv6Dst "tun_ipv6_dst" 13 0 128;
     TunFlags "tun_flags" 15 48 16; TunGbpId "tun_gbp_id" 15 32 16; TunGbpFlags "tun_gbp_flags" 15 24 8;
     TunTos "tun_tos" 15 16 8; TunTtl "tun_ttl" 15 8 8;
-    // ct_state is 32 bits wide in moves; the bits above the eight flags are always 0, and no match looks at them.
+    // ct_state is 32 bits wide in moves; the bits above the eight flags are always 0, and no match
+    // looks at them.
     CtMark "ct_mark" 16 32 32; CtZone "ct_zone" 24 0 16; CtState "ct_state" 16 0 32;
     CtLabel "ct_label" 17 0 128;
     CtNwSrc "ct_nw_src" 19 32 32; CtNwDst "ct_nw_dst" 19 0 32;
@@ -68,7 +71,8 @@ fields! {
     ConjId "conj_id" 26 32 32; ActsetOutput "actset_output" 26 0 32;
     RecircId "recirc_id" 27 32 32; DpHash "dp_hash" 27 0 32;
     EthDst "eth_dst" 28 16 48; EthType "eth_type" 28 0 16;
-    // vlan_tci is the whole tag word of OVS: bit 12 is "present". vlan_vid is the 12 bits with the present bit, as in OpenFlow.
+    // vlan_tci is the whole tag word of OVS: bit 12 is "present". vlan_vid is the 12 bits with the
+    // present bit, as in OpenFlow.
     EthSrc "eth_src" 29 16 48; VlanTci "vlan_tci" 29 0 16;
     DlVlan "dl_vlan" 29 0 12; VlanVid "vlan_vid" 29 0 13; VlanPcp "vlan_pcp" 29 13 3;
     VlanTpid0 "vlan_tpid" 30 48 16; VlanTpid1 "vlan_tpid1" 30 32 16; VlanTci1 "vlan_tci1" 30 16 16;
@@ -93,7 +97,8 @@ fields! {
 }
 
 impl Field {
-    /// The tuple of a connection's first packet, of both versions of IP (ovs-fields(7), "Connection Tracking Fields").
+    /// The tuple of a connection's first packet, of both versions of IP (ovs-fields(7), "Connection
+    /// Tracking Fields").
     pub const CT_TUPLE: [Self; 7] =
         [Self::CtNwSrc, Self::CtNwDst, Self::CtIpv6Src, Self::CtIpv6Dst, Self::CtNwProto, Self::CtTpSrc, Self::CtTpDst];
 
@@ -111,7 +116,8 @@ impl Field {
         Self::LOCATIONS[self as usize].width as u32
     }
 
-    /// Its first name in ovs-fields(7), as in `set_field:...->ip_src`. (Matches print others: `nw_src`, `tp_dst`.)
+    /// Its first name in ovs-fields(7), as in `set_field:...->ip_src`. (Matches print others:
+    /// `nw_src`, `tp_dst`.)
     #[must_use]
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
@@ -124,7 +130,8 @@ impl Field {
         u128::MAX >> (128 - self.width())
     }
 
-    /// The bits that are the field's own, where others lie within it: the two lowest of `nw_tos` are `nw_ecn`.
+    /// The bits that are the field's own, where others lie within it: the two lowest of `nw_tos`
+    /// are `nw_ecn`.
     #[must_use]
     pub const fn own_bits(self) -> u128 {
         match self {
@@ -140,7 +147,8 @@ impl Field {
     }
 }
 
-/// Some bits of a field: `len` bits from `start`, the field's lowest bit being 0. `NXM_NX_REG0[0..3]` is `Reg0`, 0, 4.
+/// Some bits of a field: `len` bits from `start`, the field's lowest bit being 0.
+/// `NXM_NX_REG0[0..3]` is `Reg0`, 0, 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Subfield {
     /// The field.

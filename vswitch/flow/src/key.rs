@@ -28,7 +28,8 @@
 //! 42     igmp_group_ip4 32, nd_reserved 32
 //! 43-58  tun_metadata0 (2) .. tun_metadata7 (2)
 //! ```
-//! The lowest 8 bits of word 15 say which of tun_metadata0 to tun_metadata7 the packet has: an option may be there and be 0. No field is made of them ([`TUNNEL_WORD`]).
+//! The lowest 8 bits of word 15 say which of tun_metadata0 to tun_metadata7 the packet has: an
+//! option may be there and be 0. No field is made of them ([`TUNNEL_WORD`]).
 //!
 //! All values are numbers (first byte on the wire most significant), not bytes in network order.
 
@@ -130,7 +131,8 @@ words! {
 }
 
 words! {
-    /// A set of bits of a [`FlowKey`]: the bits that matter to a match, or that a decision has used.
+    /// A set of bits of a [`FlowKey`]: the bits that matter to a match, or that a decision has
+    /// used.
     FlowMask
 }
 
@@ -183,8 +185,8 @@ impl FlowKey {
         self.0[TUNNEL_WORD] = self.0[TUNNEL_WORD] & !0xff | present as u64;
     }
 
-    /// Replaces the bits of a subfield by a number. What does not fit is cut off. The 16-bit form of `in_port` stands for the whole:
-    /// 0xfffe is LOCAL.
+    /// Replaces the bits of a subfield by a number. What does not fit is cut off. The 16-bit form
+    /// of `in_port` stands for the whole: 0xfffe is LOCAL.
     #[inline]
     pub const fn set_sub(&mut self, sub: Subfield, value: u128) {
         const IN_PORT_16: Subfield = Subfield { field: Field::InPort, start: 0, len: 16 };
@@ -196,8 +198,10 @@ impl FlowKey {
         self.set_masked(sub.field, value << sub.start, sub.mask());
     }
 
-    /// For a lookup: the ports of a first fragment as tables see them, 0 (`frags=normal` of ovs-ofctl(8)); they are in the packet, and
-    /// actions can read and write them. Behind `ct()`, where a datagram is complete, nothing is hidden. Other packets stay as they are. Put the ports back ([`Self::restore_ports`]) afterwards.
+    /// For a lookup: the ports of a first fragment as tables see them, 0 (`frags=normal` of
+    /// ovs-ofctl(8)); they are in the packet, and actions can read and write them. Behind `ct()`,
+    /// where a datagram is complete, nothing is hidden. Other packets stay as they are. Put the
+    /// ports back ([`Self::restore_ports`]) afterwards.
     #[inline]
     pub const fn hide_fragment_ports(&mut self) -> HiddenPorts {
         let recirculated = self.get(Field::RecircId) != 0;
@@ -214,14 +218,16 @@ impl FlowKey {
         self.0[PORTS] |= hidden.0;
     }
 
-    /// Takes the metadata of another packet. Words that are read from a packet's bytes stay as they are.
+    /// Takes the metadata of another packet. Words that are read from a packet's bytes stay as they
+    /// are.
     #[inline]
     pub fn copy_metadata(&mut self, from: &Self) {
         self.0[..FIRST_PACKET_WORD].copy_from_slice(&from.0[..FIRST_PACKET_WORD]);
         self.0[LAST_PACKET_WORD..].copy_from_slice(&from.0[LAST_PACKET_WORD..]);
     }
 
-    /// The metadata of this packet, with the bits that are `defined` as `written` has them. Words that are read from the packet's bytes are 0.
+    /// The metadata of this packet, with the bits that are `defined` as `written` has them. Words
+    /// that are read from the packet's bytes are 0.
     #[must_use]
     pub fn metadata_with(&self, written: &Self, defined: &FlowMask) -> Self {
         let mut key = Self::default();

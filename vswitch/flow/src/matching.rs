@@ -2,8 +2,8 @@
 
 use crate::{Field, FlowKey, FlowMask};
 
-/// Values and masks of the words that matter, in order of the words. Equal matches are equal values: bits of a value outside its
-/// mask are 0, and words without mask bits are left out.
+/// Values and masks of the words that matter, in order of the words. Equal matches are equal
+/// values: bits of a value outside its mask are 0, and words without mask bits are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SparseMatch {
     map: u64,
@@ -84,7 +84,8 @@ impl SparseMatch {
         }
     }
 
-    /// Whether every packet that fits `self` also fits `other` (loose matching of ovs-ofctl(8): `other` is the filter).
+    /// Whether every packet that fits `self` also fits `other` (loose matching of ovs-ofctl(8):
+    /// `other` is the filter).
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         let (key, mask) = self.expand();

@@ -80,8 +80,8 @@ pub struct FlowFilter {
 }
 
 impl FlowFilter {
-    /// In the one form of several that mean the same: port NONE and group ANY select nothing, reserved ports have 32 bits, and bits of
-    /// the cookie that do not matter are 0.
+    /// In the one form of several that mean the same: port NONE and group ANY select nothing,
+    /// reserved ports have 32 bits, and bits of the cookie that do not matter are 0.
     ///
     /// # Errors
     /// When there can be no such port.
@@ -122,15 +122,16 @@ pub enum Selection {
         /// Low 32 bits: the basis; high ones: the algorithm.
         param: u64,
     },
-    /// Hash of exactly these fields (with masks), in the order of Open vSwitch. None: of the 5-tuple and the Ethernet header.
+    /// Hash of exactly these fields (with masks), in the order of Open vSwitch. None: of the
+    /// 5-tuple and the Ethernet header.
     Hash {
         /// The hash basis.
         param: u64,
         /// Each once. Mask bits: those to hash.
         fields: Box<[(crate::Field, u128)]>,
     },
-    /// The 5-tuple's hash over a table that hangs on nothing but the ids and weights of the buckets: whoever has the same buckets chooses alike. Ours;
-    /// Open vSwitch has none.
+    /// The 5-tuple's hash over a table that hangs on nothing but the ids and weights of the
+    /// buckets: whoever has the same buckets chooses alike. Ours; Open vSwitch has none.
     Maglev {
         /// The hash basis.
         param: u64,
@@ -251,7 +252,8 @@ pub enum Update {
         group: u32,
         /// Where.
         place: BucketPlace,
-        /// Of weight 0 where none was given, as with ovs-ofctl. In a select group such a bucket gets nothing.
+        /// Of weight 0 where none was given, as with ovs-ofctl. In a select group such a bucket
+        /// gets nothing.
         buckets: Vec<BucketSpec>,
     },
     /// `remove-buckets`
@@ -267,8 +269,9 @@ pub enum Update {
     ModifyMeter(MeterSpec),
     /// None: all.
     DeleteMeters(Option<u32>),
-    /// From here to the transaction's end the added flows are the whole of what this filter selects: mark and sweep. What is equal
-    /// in the old and the new state keeps duration and counters; the rest of what the filter selects goes.
+    /// From here to the transaction's end the added flows are the whole of what this filter
+    /// selects: mark and sweep. What is equal in the old and the new state keeps duration and
+    /// counters; the rest of what the filter selects goes.
     ReplaceFlows(FlowFilter),
     /// Likewise everything: flows and groups (and meters if `meters`).
     ReplaceAll {

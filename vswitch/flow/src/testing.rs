@@ -1,4 +1,5 @@
-//! Random actions, flows, groups and meters in the form in which the parser leaves them, for tests of everything that takes them.
+//! Random actions, flows, groups and meters in the form in which the parser leaves them, for tests
+//! of everything that takes them.
 #![allow(clippy::cast_possible_truncation)] // values are cut to what a field has
 
 use crate::action::{

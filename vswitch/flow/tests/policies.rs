@@ -1,4 +1,5 @@
-//! The classifier at size: 5,000 conjunctive rules of 10 sources, 10 ports and 2 services each, against what the rules say.
+//! The classifier at size: 5,000 conjunctive rules of 10 sources, 10 ports and 2 services each,
+//! against what the rules say.
 
 #[path = "../examples/classify/policies.rs"]
 mod policies;

@@ -1,8 +1,10 @@
-//! Lines that Open vSwitch 3.1 was given, and what it made of them: `tests/data/ovs-*.txt`, recorded with `ovs-ofctl -O OpenFlow15`
-//! (`add-flow`, then `dump-flows --no-names --no-stats`; likewise groups and meters; packet-outs have no dump).
+//! Lines that Open vSwitch 3.1 was given, and what it made of them: `tests/data/ovs-*.txt`,
+//! recorded with `ovs-ofctl -O OpenFlow15` (`add-flow`, then `dump-flows --no-names --no-stats`;
+//! likewise groups and meters; packet-outs have no dump).
 //!
-//! Each line is followed by one that starts with `=` (what was dumped) or `!` (how it was refused: the code if the switch gave one, else
-//! what ovs-ofctl said), and where we differ by intent by one that starts with `~` (what we do) and says why.
+//! Each line is followed by one that starts with `=` (what was dumped) or `!` (how it was refused:
+//! the code if the switch gave one, else what ovs-ofctl said), and where we differ by intent by one
+//! that starts with `~` (what we do) and says why.
 
 use vswitch_flow::spec::Update;
 use vswitch_flow::text::{

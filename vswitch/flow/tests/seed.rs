@@ -1,4 +1,5 @@
-//! The flows and groups of published pipelines, as their documents print them: they are read, and printed as they were.
+//! The flows and groups of published pipelines, as their documents print them: they are read, and
+//! printed as they were.
 
 use vswitch_flow::spec::Update;
 use vswitch_flow::text::{

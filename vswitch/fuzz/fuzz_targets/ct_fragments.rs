@@ -1,4 +1,5 @@
-//! Fragments of any offsets and lengths, by several ports, zones and tunnels: none is lost, none is joined with others of another datagram.
+//! Fragments of any offsets and lengths, by several ports, zones and tunnels: none is lost, none is
+//! joined with others of another datagram.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! ICMP and ICMPv6 errors that quote any bytes: translated with every checksum right, or left alone.
+//! ICMP and ICMPv6 errors that quote any bytes: translated with every checksum right, or left
+//! alone.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! DNS answers to Pods: any bytes are read as frames, and as a message, or refused. What is learned of them keeps to the limits,
-//! and each frame goes on once.
+//! DNS answers to Pods: any bytes are read as frames, and as a message, or refused. What is learned
+//! of them keeps to the limits, and each frame goes on once.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Packet extraction: any bytes give a key; offsets lie within the packet and in order; padding does not matter.
+//! Packet extraction: any bytes give a key; offsets lie within the packet and in order; padding
+//! does not matter.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -14,7 +15,8 @@ fuzz_target!(|frame: &[u8]| {
     if layers.l4 != u16::MAX {
         assert!(layers.l3 <= layers.l4, "{layers:?}");
     }
-    // What lies behind a header cannot change what the header said: the same bytes again give the same key.
+    // What lies behind a header cannot change what the header said: the same bytes again give the
+    // same key.
     let mut again = FlowKey::default();
     assert_eq!(extract(frame, frame.len(), &mut again), layers);
     assert_eq!(again, key);

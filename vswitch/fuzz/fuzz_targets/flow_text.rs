@@ -1,4 +1,5 @@
-//! Flow text: any line is an update or a named error; what was parsed prints and parses again to the same.
+//! Flow text: any line is an update or a named error; what was parsed prints and parses again to
+//! the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Requests of the gRPC interface: any bytes decode and convert, or are refused; what converts is told and converts back to the same.
+//! Requests of the gRPC interface: any bytes decode and convert, or are refused; what converts is
+//! told and converts back to the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! IGMP of Pods and of other Nodes: any frame is read as a message or refused; what is told of is a group; what is made of it is read as the same.
+//! IGMP of Pods and of other Nodes: any frame is read as a message or refused; what is told of is a
+//! group; what is made of it is read as the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Outer headers of tunnels: any bytes are read as one of the kinds or refused; what is said lies within the packet; options that are read are options.
+//! Outer headers of tunnels: any bytes are read as one of the kinds or refused; what is said lies
+//! within the packet; options that are read are options.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

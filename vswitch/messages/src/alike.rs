@@ -1,4 +1,5 @@
-//! The same said as a message and as text is the same flow or group, or is refused in the same words.
+//! The same said as a message and as text is the same flow or group, or is refused in the same
+//! words.
 
 use super::{flow, group};
 use vswitch_flow::Action;

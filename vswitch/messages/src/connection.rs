@@ -38,7 +38,8 @@ fn tuple(tuple: &Tuple) -> v1::ConnectionTuple {
     }
 }
 
-/// Which ends of the original direction are translated: source, destination. The identifier of ICMP is the source's.
+/// Which ends of the original direction are translated: source, destination. The identifier of ICMP
+/// is the source's.
 fn translated(connection: &Connection) -> (bool, bool) {
     let (plain, reply) = (connection.original.reversed(), connection.reply);
     if reply.is_icmp() {

@@ -63,7 +63,8 @@ pub(super) fn values(messages: &[v1::FieldValue]) -> Result<Vec<(Field, u128, u1
     messages.iter().map(value).collect()
 }
 
-/// Metadata of a packet that is to be sent. Fields that a packet cannot be given are refused, and so are masks.
+/// Metadata of a packet that is to be sent. Fields that a packet cannot be given are refused, and
+/// so are masks.
 pub fn metadata(messages: &[v1::FieldValue]) -> Result<FlowKey, TextError> {
     let mut key = FlowKey::default();
     for (field, value, mask) in values(messages)? {
@@ -83,7 +84,8 @@ pub fn names_field(messages: &[v1::FieldValue], field: Field) -> bool {
     messages.iter().any(|message| field_by_name(&message.field) == Some(field))
 }
 
-/// The metadata of a packet that is not 0, as a mask of whole fields; wide views of registers do not count.
+/// The metadata of a packet that is not 0, as a mask of whole fields; wide views of registers do
+/// not count.
 pub fn metadata_mask(key: &FlowKey) -> FlowMask {
     let views = Field::Xreg0..=Field::Xxreg3;
     let read = vswitch_flow::FIRST_PACKET_WORD..vswitch_flow::LAST_PACKET_WORD;

@@ -43,7 +43,8 @@ fn selection(message: &v1::Group, kind: GroupKind) -> Result<Selection, TextErro
     Ok(Selection::new(kind, method, param, fields)?)
 }
 
-/// Buckets; ids that are not given are counted from 0. `kind` is that of their group; None: not known.
+/// Buckets; ids that are not given are counted from 0. `kind` is that of their group; None: not
+/// known.
 pub fn buckets(
     messages: &[v1::Bucket],
     kind: Option<GroupKind>,

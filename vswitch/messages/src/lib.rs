@@ -1,11 +1,15 @@
-//! Between messages of `vswitch.v1` and plain values: fields, matches, actions, flows, groups, meters and connections, both ways.
+//! Between messages of `vswitch.v1` and plain values: fields, matches, actions, flows, groups,
+//! meters and connections, both ways.
 //!
-//! **Where in the walk**: nowhere. What answers clients in protobuf uses it: the services, and the owner of an agent's objects.
+//! **Where in the walk**: nowhere. What answers clients in protobuf uses it: the services, and the
+//! owner of an agent's objects.
 //!
-//! **Design**: what comes out of a message is judged by the same rules as text. Matches go through the same builder, actions
-//! through the same check. An error names the field of the message; it has no column, since there is no line.
+//! **Design**: what comes out of a message is judged by the same rules as text. Matches go through
+//! the same builder, actions through the same check. An error names the field of the message; it
+//! has no column, since there is no line.
 //!
-//! **Limits**: those of the values (`vswitch_flow`); a number of a message that does not fit is refused by name.
+//! **Limits**: those of the values (`vswitch_flow`); a number of a message that does not fit is
+//! refused by name.
 //!
 //! **Threads**: pure functions. No clock: the caller gives the time ([`connection::Now`]).
 #![forbid(unsafe_code)]

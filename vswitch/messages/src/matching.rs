@@ -29,7 +29,8 @@ pub(super) fn from_message(message: &v1::Match, names: &dyn Names) -> Result<Par
     builder.finish().map_err(|error| TextError { column: 0, ..error })
 }
 
-/// A match as fields. Of the fields that share bits, those are told that the packet's type makes of them.
+/// A match as fields. Of the fields that share bits, those are told that the packet's type makes of
+/// them.
 pub(super) fn to_message(matching: &SparseMatch) -> v1::Match {
     let (key, mask) = matching.expand();
     let fields = parts(&key, &mask).into_iter().map(|(field, value, mask)| value_message(field, value, mask));

@@ -1,4 +1,5 @@
-//! What goes out as a message comes back in as the same value, and what a message cannot mean is refused by name.
+//! What goes out as a message comes back in as the same value, and what a message cannot mean is
+//! refused by name.
 
 use super::*;
 use std::sync::Arc;

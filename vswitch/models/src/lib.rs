@@ -1,11 +1,16 @@
-//! Atomics and locks for models: code that uses them instead of the real ones is run in every interleaving, and with every value that a load may return.
+//! Atomics and locks for models: code that uses them instead of the real ones is run in every
+//! interleaving, and with every value that a load may return.
 //!
-//! **Where**: nowhere in the switch. A crate whose code is to be explored has them in place of the real ones when it is compiled with `--cfg loom` (its `sync.rs` says so), and calls
-//! [`explore`] in `tests/models.rs`. Without `--cfg loom` this crate is empty.
+//! **Where**: nowhere in the switch. A crate whose code is to be explored has them in place of the
+//! real ones when it is compiled with `--cfg loom` (its `sync.rs` says so), and calls [`explore`]
+//! in `tests/models.rs`. Without `--cfg loom` this crate is empty.
 //!
-//! **Design**: [loom](https://docs.rs/loom), with one repair. Loom tries an access earlier than another one if they conflict, but remembers only the last access to each atomic: of a thread
-//! that looks at a word before it swaps it, as lock-free code does, it remembers the look, which the swap follows anyway, and forgets that another thread had looked before. So here
-//! every access is one that conflicts: it begins with a relaxed store to a word beside, which orders nothing but the attempts.
+//! **Design**: [loom](https://docs.rs/loom), with one repair. Loom tries an access earlier than
+//! another one if they conflict, but remembers only the last access to each atomic: of a thread
+//! that looks at a word before it swaps it, as lock-free code does, it remembers the look, which
+//! the swap follows anyway, and forgets that another thread had looked before. So here every access
+//! is one that conflicts: it begins with a relaxed store to a word beside, which orders nothing but
+//! the attempts.
 #![forbid(unsafe_code)]
 #![cfg(loom)]
 
@@ -16,10 +21,12 @@ pub use loom::sync::MutexGuard;
 pub use loom::sync::atomic::fence;
 pub use loom::{skip_branch, thread};
 
-/// Runs a model in every interleaving that takes so many preemptions at most (loom's `LOOM_MAX_PREEMPTIONS` overrides it).
+/// Runs a model in every interleaving that takes so many preemptions at most (loom's
+/// `LOOM_MAX_PREEMPTIONS` overrides it).
 ///
 /// # Panics
-/// When the model does, in any of them; when there are so few that the model's threads do not share anything.
+/// When the model does, in any of them; when there are so few that the model's threads do not share
+/// anything.
 pub fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));

@@ -5,8 +5,9 @@ const MAX_WORD: usize = 48;
 
 /// The candidate that takes the fewest edits to get from `word`; the first of several.
 ///
-/// An edit is an insertion, a deletion, a replacement or a swap of neighbours. Case does not matter, and
-/// `-` equals `_`. None: no candidate is near enough, which is one edit, and one more per four bytes.
+/// An edit is an insertion, a deletion, a replacement or a swap of neighbours. Case does not
+/// matter, and `-` equals `_`. None: no candidate is near enough, which is one edit, and one more
+/// per four bytes.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.is_empty() || word.len() > MAX_WORD {
         return None;
@@ -30,7 +31,8 @@ fn same(a: u8, b: u8) -> bool {
     plain(a) == plain(b)
 }
 
-/// Damerau-Levenshtein distance (optimal string alignment); anything above `max` if it is more than that.
+/// Damerau-Levenshtein distance (optimal string alignment); anything above `max` if it is more than
+/// that.
 fn distance(a: &[u8], b: &[u8], max: usize) -> usize {
     if b.len() > MAX_WORD || a.len().abs_diff(b.len()) > max {
         return usize::MAX;
@@ -51,7 +53,8 @@ fn distance(a: &[u8], b: &[u8], max: usize) -> usize {
             row[j] = best;
         }
         rows.rotate_left(1);
-        // Each row comes from the two before it, and nothing ever gets less: most words of many are given up early.
+        // Each row comes from the two before it, and nothing ever gets less: most words of many are
+        // given up early.
         if rows[..2].iter().all(|row| row[..=b.len()].iter().all(|cell| *cell > max)) {
             return usize::MAX;
         }

@@ -1,4 +1,5 @@
-//! The header in front of a frame that goes into a tunnel: built once per decision, written for each packet.
+//! The header in front of a frame that goes into a tunnel: built once per decision, written for
+//! each packet.
 
 use crate::options::{SPACE_MAX, Walk};
 use crate::wire::{self, ETHERNET, IPV4, IPV6, Writer, fold, sum};
@@ -28,7 +29,8 @@ pub struct Outer {
 pub enum TunnelHeader {
     /// UDP and Geneve.
     Geneve {
-        /// Virtual network identifier; its low 24 bits are sent, as Open vSwitch does with a tunnel id.
+        /// Virtual network identifier; its low 24 bits are sent, as Open vSwitch does with a tunnel
+        /// id.
         vni: u32,
         /// UDP destination port.
         dst_port: u16,
@@ -47,8 +49,9 @@ pub enum TunnelHeader {
         dst_port: u16,
         /// As with Geneve.
         csum: bool,
-        /// Group Policy: `tun_gbp_flags` (of which D, 0x40, and A, 0x08, are sent) and `tun_gbp_id`. None: the port does not have `exts=gbp`. If both are 0 the G bit is not set, as with
-        /// Linux: Open vSwitch 3.1's userspace sends none of it.
+        /// Group Policy: `tun_gbp_flags` (of which D, 0x40, and A, 0x08, are sent) and
+        /// `tun_gbp_id`. None: the port does not have `exts=gbp`. If both are 0 the G bit is not
+        /// set, as with Linux: Open vSwitch 3.1's userspace sends none of it.
         gbp: Option<(u8, u16)>,
     },
     /// GRE with Ethernet frames.
@@ -73,8 +76,10 @@ pub enum HeaderError {
     Options,
 }
 
-/// Where a checksum goes that whoever has the packet in hand must finish: sum the bytes from `start` to the end of the packet, the field included, and write the complement at `field`
-/// (`packet::checksum::finish`). [`Header::write`] leaves the field as this wants it: for UDP it holds the pseudo-header sum, so the packet may as well be marked as one with a partial checksum
+/// Where a checksum goes that whoever has the packet in hand must finish: sum the bytes from
+/// `start` to the end of the packet, the field included, and write the complement at `field`
+/// (`packet::checksum::finish`). [`Header::write`] leaves the field as this wants it: for UDP it
+/// holds the pseudo-header sum, so the packet may as well be marked as one with a partial checksum
 /// (`Csum::Partial`) that somebody else finishes; for GRE it holds 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChecksumAt {
@@ -109,7 +114,8 @@ enum Transport {
     Gre { csum: bool, seq: bool },
 }
 
-/// UDP source ports: this one and those behind it (`tnl_udp_port_min` and `tnl_udp_port_max` of Open vSwitch).
+/// UDP source ports: this one and those behind it (`tnl_udp_port_min` and `tnl_udp_port_max` of
+/// Open vSwitch).
 const SOURCE_PORT: u16 = 32_768;
 const SOURCE_PORTS: u64 = 61_000 - 32_768;
 
@@ -158,7 +164,8 @@ impl Header {
         self.len as usize
     }
 
-    /// The header without what each packet changes: lengths, IPv4 header checksum, UDP source port and checksum, GRE checksum and sequence number are 0.
+    /// The header without what each packet changes: lengths, IPv4 header checksum, UDP source port
+    /// and checksum, GRE checksum and sequence number are 0.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -197,9 +204,11 @@ impl Header {
         }
     }
 
-    /// Writes the header for one packet into `front`, which is [`Header::len`] bytes: lengths, IPv4 header checksum, UDP source port (32768 to 60999, by `hash` of the inner
-    /// flow, as Open vSwitch), GRE sequence number `seq` (of the port, if [`Header::sequenced`]). The checksum over the payload is left to the caller: [`Header::checksum`]. False, and nothing is written, when `front` has
-    /// another length or `inner_len` is more than [`Header::inner_max`].
+    /// Writes the header for one packet into `front`, which is [`Header::len`] bytes: lengths, IPv4
+    /// header checksum, UDP source port (32768 to 60999, by `hash` of the inner flow, as Open
+    /// vSwitch), GRE sequence number `seq` (of the port, if [`Header::sequenced`]). The checksum
+    /// over the payload is left to the caller: [`Header::checksum`]. False, and nothing is written,
+    /// when `front` has another length or `inner_len` is more than [`Header::inner_max`].
     #[must_use]
     pub fn write(&self, front: &mut [u8], inner_len: usize, hash: u32, seq: u32) -> bool {
         self.write_with(front, inner_len, source_port(hash), seq)
@@ -244,14 +253,16 @@ impl Header {
         true
     }
 
-    /// It is what most tunnels have, IPv4 and UDP without a checksum and nothing optional: [`Header::write_plain`] writes it.
+    /// It is what most tunnels have, IPv4 and UDP without a checksum and nothing optional:
+    /// [`Header::write_plain`] writes it.
     #[inline]
     #[must_use]
     pub const fn is_plain(&self) -> bool {
         self.plain
     }
 
-    /// [`Header::write`], of a plain one for an inner frame of no more than [`Header::inner_max`] bytes. `front`: as long as it is. `port`: the [`source_port`].
+    /// [`Header::write`], of a plain one for an inner frame of no more than [`Header::inner_max`]
+    /// bytes. `front`: as long as it is. `port`: the [`source_port`].
     #[inline]
     pub fn write_plain(&self, front: &mut [u8], inner_len: usize, port: u16) {
         let (Ok(front), Some(bytes)) = (<&mut [u8; PLAIN]>::try_from(front), self.bytes.first_chunk()) else { return };

@@ -1,15 +1,21 @@
-//! Tunnels without packets: what stands in front of a frame that goes through one, what such a header says, and where it goes.
+//! Tunnels without packets: what stands in front of a frame that goes through one, what such a
+//! header says, and where it goes.
 //!
-//! **Where in the walk**: an output to a tunnel port asks [`Routes`] for the way and [`Neighbours`] for the address, and builds a [`Header`] once; each packet of the decision then gets it by
-//! [`Header::write`]. An output to the port that has the tunnel's address asks [`read()`] what the outer headers say. Mbufs, checksums over payloads, ports and bridges are the business of the
+//! **Where in the walk**: an output to a tunnel port asks [`Routes`] for the way and [`Neighbours`]
+//! for the address, and builds a [`Header`] once; each packet of the decision then gets it by
+//! [`Header::write`]. An output to the port that has the tunnel's address asks [`read()`] what the
+//! outer headers say. Mbufs, checksums over payloads, ports and bridges are the business of the
 //! switch's own rooms; here are only bytes and tables.
 //!
-//! **Semantics**: Open vSwitch 3.1's userspace tunnels (`lib/netdev-native-tnl.c`, `lib/tun-metadata.c`, `lib/ovs-router.c`, `lib/tnl-neigh-cache.c`), except where it is wrong: a GRE checksum
-//! covers the sequence number that is sent, the longest prefix wins among routes, and nobody gets into the table of neighbours whom we did not ask for.
+//! **Semantics**: Open vSwitch 3.1's userspace tunnels (`lib/netdev-native-tnl.c`,
+//! `lib/tun-metadata.c`, `lib/ovs-router.c`, `lib/tnl-neigh-cache.c`), except where it is wrong: a
+//! GRE checksum covers the sequence number that is sent, the longest prefix wins among routes, and
+//! nobody gets into the table of neighbours whom we did not ask for.
 //!
 //! **Limits**: [`routes::ROUTES_MAX`], [`neighbours::NEIGHBOURS_MAX`], [`options::SPACE_MAX`].
 //!
-//! **Threads**: [`Neighbours`] is shared by all workers, who read it without a lock. The rest are plain values.
+//! **Threads**: [`Neighbours`] is shared by all workers, who read it without a lock. The rest are
+//! plain values.
 #![forbid(unsafe_code)]
 
 mod header;

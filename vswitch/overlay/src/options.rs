@@ -1,11 +1,14 @@
 //! Geneve's options as fields: which option is which `tun_metadata`.
 //!
-//! **Where in the walk**: in front of a decision, what came in a tunnel's options becomes values of fields; at an output to a tunnel port, values become options.
+//! **Where in the walk**: in front of a decision, what came in a tunnel's options becomes values of
+//! fields; at an output to a tunnel port, values become options.
 //!
-//! **Semantics**: a map per bridge, as `ovs-ofctl add-tlv-map`. An option is known by class and type, all eight bits of it. A known one of another length, and an unknown critical one, are
+//! **Semantics**: a map per bridge, as `ovs-ofctl add-tlv-map`. An option is known by class and
+//! type, all eight bits of it. A known one of another length, and an unknown critical one, are
 //! refused; another unknown one is ignored. A field may be there and be 0.
 //!
-//! **Limits**: eight fields of 16 bytes; Open vSwitch has 64 of 124. What is longer is refused when it is mapped.
+//! **Limits**: eight fields of 16 bytes; Open vSwitch has 64 of 124. What is longer is refused when
+//! it is mapped.
 
 mod text;
 
@@ -41,7 +44,8 @@ impl fmt::Display for Mapping {
     }
 }
 
-/// Why a mapping cannot be added or removed, with Open vSwitch's name of the error ([`MapError::code`]).
+/// Why a mapping cannot be added or removed, with Open vSwitch's name of the error
+/// ([`MapError::code`]).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum MapError {
@@ -132,10 +136,12 @@ impl OptionMap {
         Ok(())
     }
 
-    /// Removes mappings, all of those or none; an empty list: all there are, as `ovs-ofctl del-tlv-map BRIDGE`. A field that is not mapped is no error, as in Open vSwitch.
+    /// Removes mappings, all of those or none; an empty list: all there are, as `ovs-ofctl
+    /// del-tlv-map BRIDGE`. A field that is not mapped is no error, as in Open vSwitch.
     ///
     /// # Errors
-    /// When a field is mapped to another option than that, which Open vSwitch would remove; nothing has changed then.
+    /// When a field is mapped to another option than that, which Open vSwitch would remove; nothing
+    /// has changed then.
     pub fn remove(&mut self, mappings: &[Mapping]) -> Result<(), MapError> {
         if mappings.is_empty() {
             *self = Self::default();
@@ -189,7 +195,8 @@ impl OptionMap {
         text
     }
 
-    /// The options of a packet with these values, in order of fields, as they are sent. What is not mapped is not sent. Never more than [`SPACE_MAX`].
+    /// The options of a packet with these values, in order of fields, as they are sent. What is not
+    /// mapped is not sent. Never more than [`SPACE_MAX`].
     #[must_use]
     pub fn encode(&self, values: &Values) -> Vec<u8> {
         const { assert!(FIELDS * (OPTION + FIELD_LEN) <= SPACE_MAX) };
@@ -205,10 +212,12 @@ impl OptionMap {
         options
     }
 
-    /// The values that these options have: [`crate::Outside::options`]. Of the same option twice the last one counts.
+    /// The values that these options have: [`crate::Outside::options`]. Of the same option twice
+    /// the last one counts.
     ///
     /// # Errors
-    /// When they are malformed, a mapped one has another length, or an unmapped one is critical (RFC 8926, section 3.5.1): such a packet is dropped.
+    /// When they are malformed, a mapped one has another length, or an unmapped one is critical
+    /// (RFC 8926, section 3.5.1): such a packet is dropped.
     pub fn decode(&self, options: &[u8]) -> Result<Values, OptionError> {
         let mut values = Values::default();
         for option in Walk::new(options) {
@@ -249,7 +258,8 @@ impl Encoded<'_> {
     }
 }
 
-/// The options in some bytes, in order; at most one per four bytes. After an error there is nothing more.
+/// The options in some bytes, in order; at most one per four bytes. After an error there is nothing
+/// more.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk<'a> {
     rest: &'a [u8],

@@ -1,4 +1,5 @@
-//! Who has this address, and who has ours? ARP requests (RFC 826), neighbour solicitations and advertisements (RFC 4861), as bytes.
+//! Who has this address, and who has ours? ARP requests (RFC 826), neighbour solicitations and
+//! advertisements (RFC 4861), as bytes.
 
 use crate::Ends;
 use crate::wire::{
@@ -11,7 +12,8 @@ const ARP: usize = 28;
 /// Bytes of a neighbour solicitation or advertisement with one option.
 const SOLICITATION: usize = 32;
 
-/// The frame that asks for the MAC address of `ends.dst`, from our own addresses: to all (ARP), or to the solicited-node group. 42 or 86 bytes, without padding.
+/// The frame that asks for the MAC address of `ends.dst`, from our own addresses: to all (ARP), or
+/// to the solicited-node group. 42 or 86 bytes, without padding.
 #[must_use]
 pub fn question(eth_src: [u8; 6], ends: Ends) -> Vec<u8> {
     match ends {
@@ -48,7 +50,8 @@ fn solicitation(eth_src: [u8; 6], src: Ipv6Addr, dst: Ipv6Addr) -> Vec<u8> {
     frame
 }
 
-/// The frame that tells a link that an address is ours: an ARP announcement (RFC 5227, section 2.3) to all, or an unsolicited neighbour advertisement (RFC 4861, section 7.2.6) to all nodes, that
+/// The frame that tells a link that an address is ours: an ARP announcement (RFC 5227, section 2.3)
+/// to all, or an unsolicited neighbour advertisement (RFC 4861, section 7.2.6) to all nodes, that
 /// overrides what they knew.
 #[must_use]
 pub fn announcement(mac: [u8; 6], ip: IpAddr) -> Vec<u8> {

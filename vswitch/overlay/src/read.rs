@@ -1,7 +1,9 @@
 //! What the outer headers of a tunnel's packet say.
 //!
-//! **Semantics**: what Open vSwitch 3.1 refuses is refused (`netdev_tnl_ip_extract_tnl_md` and the functions that call it): IPv4 options, GRE with flags that it does not know, VXLAN with bits set
-//! that must not be. Beyond that, fragments are, lengths must agree with each other, and what is inside is an Ethernet frame. The group policy of VXLAN is understood, as by Linux.
+//! **Semantics**: what Open vSwitch 3.1 refuses is refused (`netdev_tnl_ip_extract_tnl_md` and the
+//! functions that call it): IPv4 options, GRE with flags that it does not know, VXLAN with bits set
+//! that must not be. Beyond that, fragments are, lengths must agree with each other, and what is
+//! inside is an Ethernet frame. The group policy of VXLAN is understood, as by Linux.
 
 use crate::wire::{self, BASE, IPV4, IPV6, UDP, be16, be32, fold, part, pseudo, sum};
 use crate::{Ends, TunnelKind};
@@ -25,7 +27,8 @@ pub struct Outside {
     pub csum: bool,
     /// Geneve's O bit.
     pub oam: bool,
-    /// `tun_gbp_flags` and `tun_gbp_id`, of a VXLAN header with the G bit. A port without `exts=gbp` refuses such a packet as [`Malformed::Flags`].
+    /// `tun_gbp_flags` and `tun_gbp_id`, of a VXLAN header with the G bit. A port without
+    /// `exts=gbp` refuses such a packet as [`Malformed::Flags`].
     pub gbp: Option<(u8, u16)>,
     /// Geneve's options, for [`crate::OptionMap::decode`]; else empty.
     pub options: Range<usize>,
@@ -37,7 +40,8 @@ pub struct Outside {
     pub checksum: Option<WireChecksum>,
 }
 
-/// A checksum to be verified over the bytes of the packet, which may be in several pieces: it is right if `sum` and the sum over the bytes `start..end` fold to 0xffff.
+/// A checksum to be verified over the bytes of the packet, which may be in several pieces: it is
+/// right if `sum` and the sum over the bytes `start..end` fold to 0xffff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireChecksum {
     /// First byte of what is summed: the UDP or GRE header.
@@ -60,7 +64,8 @@ pub enum Malformed {
     /// Another version of IP, GRE or Geneve.
     #[error("unknown version")]
     Version,
-    /// Flags, or bits that must be 0, that this version does not know: GRE routing, VXLAN without I.
+    /// Flags, or bits that must be 0, that this version does not know: GRE routing, VXLAN without
+    /// I.
     #[error("unknown flags")]
     Flags,
     /// What is inside is no Ethernet frame, or the packet is of another protocol.
@@ -77,10 +82,13 @@ pub enum Malformed {
     Checksum,
 }
 
-/// Reads the outer headers. `packet`: its first bytes, from its Ethernet header, in one piece; `len`: of all of it; `l3`: where its IP header starts. It is enough if `packet` has
-/// [`crate::HEADER_MAX`] and four bytes per VLAN tag, or all there is: what has more in front of the tunnel's header (IPv6 extension headers) may be [`Malformed::Short`] then.
+/// Reads the outer headers. `packet`: its first bytes, from its Ethernet header, in one piece;
+/// `len`: of all of it; `l3`: where its IP header starts. It is enough if `packet` has
+/// [`crate::HEADER_MAX`] and four bytes per VLAN tag, or all there is: what has more in front of
+/// the tunnel's header (IPv6 extension headers) may be [`Malformed::Short`] then.
 ///
-/// Not checked: addresses, the UDP destination port, the checksum over the payload ([`Outside::checksum`]), what the options mean. The inner frame has 14 bytes at least.
+/// Not checked: addresses, the UDP destination port, the checksum over the payload
+/// ([`Outside::checksum`]), what the options mean. The inner frame has 14 bytes at least.
 ///
 /// # Errors
 /// Total: whatever the bytes are, it says what is wrong with them.
@@ -183,7 +191,8 @@ const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 
-/// The protocol behind the extension headers, and where it starts. Each of them has eight bytes at least, so this ends with the packet.
+/// The protocol behind the extension headers, and where it starts. Each of them has eight bytes at
+/// least, so this ends with the packet.
 fn extension_headers(packet: &[u8], at: usize, end: usize, first: u8) -> Result<(u8, usize), Malformed> {
     let (mut next, mut at) = (first, at);
     loop {

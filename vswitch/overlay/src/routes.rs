@@ -1,11 +1,15 @@
-//! Where an address is: through which of our ports, over which gateway, from which of our own addresses.
+//! Where an address is: through which of our ports, over which gateway, from which of our own
+//! addresses.
 //!
 //! **Where in the walk**: translation asks at an output to a tunnel port.
 //!
-//! **Semantics**: the longest prefix that has a source address wins; between equal ones, a user's route before a connected one, then the port of the lower number. Open vSwitch 3.1 prefers a user's
-//! route to a connected one whose prefix is up to 32 bits longer, so that a default route hides the networks that are on the link: we do not.
+//! **Semantics**: the longest prefix that has a source address wins; between equal ones, a user's
+//! route before a connected one, then the port of the lower number. Open vSwitch 3.1 prefers a
+//! user's route to a connected one whose prefix is up to 32 bits longer, so that a default route
+//! hides the networks that are on the link: we do not.
 //!
-//! **Design**: a list per family and length of prefixes, in order of lookup; what a route's source is was found out when it was made, or when the port's addresses changed. All of it is behind one
+//! **Design**: a list per family and length of prefixes, in order of lookup; what a route's source
+//! is was found out when it was made, or when the port's addresses changed. All of it is behind one
 //! `Arc` and copied when it is changed while somebody has a clone.
 //!
 //! **Limits**: [`ROUTES_MAX`]. A lookup looks into 33 or 129 lists at most.
@@ -31,7 +35,8 @@ pub struct UserRoute {
     pub port: u32,
     /// The next hop; none: the destination is on the link.
     pub gateway: Option<IpAddr>,
-    /// Our own address to be used; none: the port's that shares its network with the destination, else with the gateway.
+    /// Our own address to be used; none: the port's that shares its network with the destination,
+    /// else with the gateway.
     pub source: Option<IpAddr>,
 }
 
@@ -156,15 +161,18 @@ struct Tables {
     users: usize,
 }
 
-/// All routes. A clone is cheap, and does not see what is changed later: publish it with the rest of a world.
+/// All routes. A clone is cheap, and does not see what is changed later: publish it with the rest
+/// of a world.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     tables: Arc<Tables>,
 }
 
 impl Routes {
-    /// Gives a port these addresses and no others (none: it is gone): their networks are connected routes, and users' routes through the port take their sources from them. Users' routes stay, even
-    /// those that have no source now. Of several addresses in one network the first one is that route's source.
+    /// Gives a port these addresses and no others (none: it is gone): their networks are connected
+    /// routes, and users' routes through the port take their sources from them. Users' routes stay,
+    /// even those that have no source now. Of several addresses in one network the first one is
+    /// that route's source.
     ///
     /// # Errors
     /// When there are too many routes, or one is no address of a host; nothing has changed then.
@@ -188,7 +196,8 @@ impl Routes {
         self.tables.addresses.get(&port).map_or(&[], Vec::as_slice)
     }
 
-    /// The port that has this address, the one of the lowest number if there are several. Looks at all of them: for the control side.
+    /// The port that has this address, the one of the lowest number if there are several. Looks at
+    /// all of them: for the control side.
     #[must_use]
     pub fn owner(&self, address: IpAddr) -> Option<u32> {
         let mut ports = self.tables.addresses.iter();

@@ -48,7 +48,8 @@ pub(crate) const fn be32<const N: usize>(header: &[u8; N], at: usize) -> u32 {
     u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
 }
 
-/// The ones' complement sum of 16-bit words (RFC 1071), not folded: of so few bytes that nothing overflows.
+/// The ones' complement sum of 16-bit words (RFC 1071), not folded: of so few bytes that nothing
+/// overflows.
 pub(crate) fn sum(bytes: &[u8]) -> u32 {
     let (words, rest) = bytes.as_chunks::<2>();
     let last = rest.first().map_or(0, |byte| u32::from(*byte) << 8);

@@ -5,7 +5,8 @@ use crate::sync::{AtomicU64, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A state that is replaced as a whole: any number of workers look at it, those who replace it take turns.
+/// A state that is replaced as a whole: any number of workers look at it, those who replace it take
+/// turns.
 #[derive(Debug)]
 pub struct Published<T> {
     version: AtomicU64,
@@ -21,24 +22,28 @@ impl<T> Published<T> {
         Self { version: AtomicU64::new(1), current: Mutex::new(Arc::new(first)), quiescence: Quiescence::new(workers) }
     }
 
-    /// Replaces the state, and waits until every worker has looked since (or is offline). What was there before is returned so that it is the caller who drops it. `pause`:
-    /// see [`Quiescence::wait`].
+    /// Replaces the state, and waits until every worker has looked since (or is offline). What was
+    /// there before is returned so that it is the caller who drops it. `pause`: see
+    /// [`Quiescence::wait`].
     pub fn publish(&self, next: T, pause: impl FnMut(usize, u32)) -> Arc<T> {
         let old = std::mem::replace(&mut *self.current.lock(), Arc::new(next));
-        // After the state: who sees the number must find the state, or a newer one. The lock orders that; that workers see the number in time, the epoch does.
+        // After the state: who sees the number must find the state, or a newer one. The lock orders
+        // that; that workers see the number in time, the epoch does.
         self.version.fetch_add(1, Relaxed);
         self.quiescence.wait(pause);
         old
     }
 
-    /// The state, if it is newer than the one of that number (0: than none); the number is then its own.
+    /// The state, if it is newer than the one of that number (0: than none); the number is then its
+    /// own.
     #[inline]
     pub fn newer(&self, version: &mut u64) -> Option<Arc<T>> {
         let present = self.version.load(Relaxed);
         if present == *version {
             return None;
         }
-        // The number first: if another state comes in between, it is looked at twice rather than never.
+        // The number first: if another state comes in between, it is looked at twice rather than
+        // never.
         *version = present;
         Some(self.current())
     }

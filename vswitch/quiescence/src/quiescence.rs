@@ -1,11 +1,14 @@
-//! Quiescent-state reclamation: "nobody uses it any more", without a lock or a shared write per packet.
+//! Quiescent-state reclamation: "nobody uses it any more", without a lock or a shared write per
+//! packet.
 //!
-//! **Protocol**. Control side: unpublish (store), then [`Quiescence::wait`]: raise the epoch (Release), full fence, wait until every
-//! worker is offline or has seen that epoch (Acquire). Worker, between two bursts: load the epoch (Acquire), look at what is published,
-//! store the epoch as seen (Release). Who has seen the epoch has therefore finished all bursts that began before the
-//! unpublishing, and every later one starts from the new state. A worker that goes online stores its epoch (Release: what it did
-//! before it went offline is over, too, for who sees it online again), then a full fence, then looks at what is published: with the
-//! fence in `wait` either the control side sees it online and waits, or it sees the new state (Dekker).
+//! **Protocol**. Control side: unpublish (store), then [`Quiescence::wait`]: raise the epoch
+//! (Release), full fence, wait until every worker is offline or has seen that epoch (Acquire).
+//! Worker, between two bursts: load the epoch (Acquire), look at what is published, store the epoch
+//! as seen (Release). Who has seen the epoch has therefore finished all bursts that began before
+//! the unpublishing, and every later one starts from the new state. A worker that goes online
+//! stores its epoch (Release: what it did before it went offline is over, too, for who sees it
+//! online again), then a full fence, then looks at what is published: with the fence in `wait`
+//! either the control side sees it online and waits, or it sees the new state (Dekker).
 //!
 //! Each of these orderings is needed, and no other: `tests/models.rs`.
 
@@ -57,8 +60,9 @@ impl Quiescence {
         fence(SeqCst);
     }
 
-    /// Waits until no worker uses what was unpublished before. Not for workers themselves. `pause(worker, turn)` is called each time that a worker is found behind:
-    /// it says how to wait, and may complain. Turns are counted from 0 for each worker.
+    /// Waits until no worker uses what was unpublished before. Not for workers themselves.
+    /// `pause(worker, turn)` is called each time that a worker is found behind: it says how to
+    /// wait, and may complain. Turns are counted from 0 for each worker.
     pub fn wait(&self, mut pause: impl FnMut(usize, u32)) {
         let target = self.epoch.fetch_add(1, Release) + 1;
         fence(SeqCst);
@@ -78,7 +82,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
 
-    /// A "device" is alive or closed; workers use it only while it is published. Using it closed is the bug.
+    /// A "device" is alive or closed; workers use it only while it is published. Using it closed is
+    /// the bug.
     #[test]
     fn nobody_uses_what_was_unpublished() {
         const WORKERS: usize = 3;

@@ -1,6 +1,8 @@
-//! Every interleaving of workers and of those who publish, as far as three preemptions lead, and every value that a load may then return: loom explores them on the real code.
+//! Every interleaving of workers and of those who publish, as far as three preemptions lead, and
+//! every value that a load may then return: loom explores them on the real code.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --target-dir target/loom --profile fast -p vswitch-quiescence --test models`, or `tools/test`, runs them; without `--cfg loom` there are none.
+//! `RUSTFLAGS="--cfg loom" cargo test --target-dir target/loom --profile fast -p vswitch-quiescence
+//! --test models`, or `tools/test`, runs them; without `--cfg loom` there are none.
 #![cfg(loom)]
 
 use std::sync::Arc;
@@ -8,7 +10,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use vswitch_models::{AtomicU64, explore, skip_branch, thread};
 use vswitch_quiescence::{Published, Quiescence};
 
-/// What a published state leads to, and what is closed when nobody uses it any more. All of it is relaxed: nothing here orders what the code under test does not order.
+/// What a published state leads to, and what is closed when nobody uses it any more. All of it is
+/// relaxed: nothing here orders what the code under test does not order.
 #[derive(Debug)]
 struct Device {
     closed: AtomicU64,
@@ -77,7 +80,8 @@ fn replace(devices: &Devices) {
     devices.publish(Device::new(), |_, _| thread::yield_now()).close();
 }
 
-/// Like [`replace`], for two at once, whom loom would let wait for each other for ever. Looking once more than needed changes nothing: from there on one way is enough.
+/// Like [`replace`], for two at once, whom loom would let wait for each other for ever. Looking
+/// once more than needed changes nothing: from there on one way is enough.
 fn replace_with_others(devices: &Devices) {
     let pause = |_, _| {
         skip_branch();
@@ -90,8 +94,9 @@ fn devices(workers: usize) -> Arc<Devices> {
     Arc::new(Published::new(workers, Device::new()))
 }
 
-/// Fails when `epoch` or the load in `wait` is no Acquire, `quiescent`, `offline` or the raising in `wait` no Release; when a worker loads the epoch behind the look at what is published;
-/// when the number is raised before the state is there; when nobody waits, or for the epoch before.
+/// Fails when `epoch` or the load in `wait` is no Acquire, `quiescent`, `offline` or the raising in
+/// `wait` no Release; when a worker loads the epoch behind the look at what is published; when the
+/// number is raised before the state is there; when nobody waits, or for the epoch before.
 #[test]
 fn a_busy_worker_is_waited_for() {
     explore(3, || {
@@ -183,8 +188,8 @@ fn two_who_publish_at_once_close_what_each_replaced() {
     });
 }
 
-/// Nobody pauses for a worker that sleeps through it; that one is still asleep when the other, which is busy, has been waited for. Fails when
-/// OFFLINE is smaller than an epoch.
+/// Nobody pauses for a worker that sleeps through it; that one is still asleep when the other,
+/// which is busy, has been waited for. Fails when OFFLINE is smaller than an epoch.
 #[test]
 fn nobody_waits_for_a_worker_that_sleeps() {
     explore(3, || {
@@ -212,8 +217,8 @@ fn nobody_waits_for_a_worker_that_sleeps() {
     });
 }
 
-/// A worker that holds the number of a state holds that state or a newer one: it is told of none too few. Fails when the number is raised before the
-/// state is there, or looked at behind it.
+/// A worker that holds the number of a state holds that state or a newer one: it is told of none
+/// too few. Fails when the number is raised before the state is there, or looked at behind it.
 #[test]
 fn nobody_misses_a_state() {
     explore(3, || {

@@ -74,7 +74,8 @@ pub fn connect(conntrack: &Conntrack, zone: u16, port: u16, mark: u32) {
 /// Packet-ins that a stream of the double holds.
 const PACKET_INS_QUEUED: usize = 4;
 
-/// Keeps bridges, ports and static addresses in lists, has real pipelines that no packet passes, and notes the other calls.
+/// Keeps bridges, ports and static addresses in lists, has real pipelines that no packet passes,
+/// and notes the other calls.
 #[derive(Debug)]
 pub struct Double {
     bridges: Mutex<Vec<BridgeInfo>>,

@@ -1,4 +1,5 @@
-//! Frames by hand: right in everything but what a case changes. Numbers are in the byte order of the wire where they are bytes.
+//! Frames by hand: right in everything but what a case changes. Numbers are in the byte order of
+//! the wire where they are bytes.
 
 /// The checksum of RFC 1071 of these bytes, bit by bit as the RFC has it.
 #[must_use]

@@ -25,7 +25,8 @@ pub(super) struct Cli {
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(super) log_format: LogFormat,
 
-    /// off, error, warn, info, debug, trace, and module=LEVEL, separated by commas; default: $VSWITCH_LOG, else info
+    /// off, error, warn, info, debug, trace, and module=LEVEL, separated by commas; default:
+    /// $VSWITCH_LOG, else info
     #[arg(long, value_name = "LEVEL", value_parser = log::filter)]
     log_level: Option<String>,
 }
@@ -43,8 +44,8 @@ const EXIT_CODES: &str = "Exit codes: 0 stopped by a signal, or --check found no
                           78 the configuration was refused, all of its problems are on stderr.";
 
 impl Cli {
-    /// The log filter: from the command line, else the environment, else the default. Ends the process (code 2) if that of
-    /// the environment is wrong.
+    /// The log filter: from the command line, else the environment, else the default. Ends the
+    /// process (code 2) if that of the environment is wrong.
     pub(super) fn log_filter(&self) -> String {
         use clap::CommandFactory;
         use clap::error::ErrorKind;

@@ -1,11 +1,12 @@
 //! The CPU that this build needs.
 //!
-//! `is_x86_feature_detected!` is of no use here: what the build takes for granted it answers without looking.
+//! `is_x86_feature_detected!` is of no use here: what the build takes for granted it answers
+//! without looking.
 
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 
-/// The instruction set extensions of x86-64-v3 (System V ABI for AMD64, 3.1.1): name, whether the build takes it for granted,
-/// index of its word in [`words`], bit.
+/// The instruction set extensions of x86-64-v3 (System V ABI for AMD64, 3.1.1): name, whether the
+/// build takes it for granted, index of its word in [`words`], bit.
 const FEATURES: [(&str, bool, usize, u32); 15] = [
     ("sse3", cfg!(target_feature = "sse3"), 0, 0),
     ("ssse3", cfg!(target_feature = "ssse3"), 0, 9),

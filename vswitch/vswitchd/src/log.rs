@@ -11,7 +11,8 @@ pub(super) const VARIABLE: &str = "VSWITCH_LOG";
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Checks a log filter. Stricter than `EnvFilter`, which takes a misspelt level for the name of a module.
+/// Checks a log filter. Stricter than `EnvFilter`, which takes a misspelt level for the name of a
+/// module.
 pub(super) fn filter(text: &str) -> Result<String, String> {
     for part in text.split(',') {
         let level = part.rsplit_once('=').map_or(part, |(_, level)| level).trim();
@@ -28,7 +29,8 @@ pub(super) fn start(format: LogFormat, filter: &str) {
         .with_env_filter(EnvFilter::new(filter))
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
-        // It would complain on stderr, and panic when that is gone: the switch outlives the reader of its log.
+        // It would complain on stderr, and panic when that is gone: the switch outlives the reader
+        // of its log.
         .log_internal_errors(false);
     match format {
         LogFormat::Text => builder.init(),

@@ -2,16 +2,18 @@
 //!
 //! **Where in the walk**: around it.
 //!
-//! **Design**: in the order of a start. `cpu` refuses a machine that this build would crash on; `cli` reads the command
-//! line, `log` sets the log up; the configuration is read and compared with the machine
-//! ([`vswitch_control::config`]), and refused as a whole or not at all; `run` takes the control socket, starts the switch,
-//! tells the service manager (`notify`) and serves until a signal (`signals`) comes. It stays in the foreground.
+//! **Design**: in the order of a start. `cpu` refuses a machine that this build would crash on;
+//! `cli` reads the command line, `log` sets the log up; the configuration is read and compared with
+//! the machine ([`vswitch_control::config`]), and refused as a whole or not at all; `run` takes the
+//! control socket, starts the switch, tells the service manager (`notify`) and serves until a
+//! signal (`signals`) comes. It stays in the foreground.
 //!
-//! **Exit codes**: 0 stopped by a signal, or nothing wrong (`--check`); 1 failed while starting or running; 2 wrong usage; 78
-//! (`EX_CONFIG` of sysexits.h) refused configuration; 101 or SIGABRT after a panic, whose reason is in the log; 128 + signal
-//! when a second signal cut the stop short.
+//! **Exit codes**: 0 stopped by a signal, or nothing wrong (`--check`); 1 failed while starting or
+//! running; 2 wrong usage; 78 (`EX_CONFIG` of sysexits.h) refused configuration; 101 or SIGABRT
+//! after a panic, whose reason is in the log; 128 + signal when a second signal cut the stop short.
 //!
-//! **Threads**: the main thread is pinned to `[dpdk] main_core` before any other is born; all but the workers inherit that.
+//! **Threads**: the main thread is pinned to `[dpdk] main_core` before any other is born; all but
+//! the workers inherit that.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -90,7 +92,8 @@ fn check(file: &Path, read: &Result<ConfigFile, ConfigErrors>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Tells why the switch does not start: whole lines for people, events for what reads the log as JSON.
+/// Tells why the switch does not start: whole lines for people, events for what reads the log as
+/// JSON.
 fn refuse(report: &Report, format: LogFormat) -> ExitCode {
     match format {
         LogFormat::Text => say(&report.to_string()),

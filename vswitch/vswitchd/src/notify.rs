@@ -18,8 +18,8 @@ pub(super) struct Notifier {
 }
 
 impl Notifier {
-    /// From `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`. A socket that cannot be used is logged: the switch is not
-    /// worth less because nobody watches it.
+    /// From `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`. A socket that cannot be used is
+    /// logged: the switch is not worth less because nobody watches it.
     pub(super) fn from_environment() -> Self {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let socket = variable("NOTIFY_SOCKET").and_then(|name| {
@@ -70,7 +70,8 @@ fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
 
-/// A socket to send from, and the address `name` stands for: a path, or with `@` a name in the abstract namespace.
+/// A socket to send from, and the address `name` stands for: a path, or with `@` a name in the
+/// abstract namespace.
 fn open(name: &OsStr) -> io::Result<(UnixDatagram, SocketAddr)> {
     let address = match name.as_bytes() {
         [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest)?,

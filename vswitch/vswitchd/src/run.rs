@@ -72,7 +72,8 @@ pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
     drop(entered);
     let stopping = Arc::clone(&notifier);
     let shutdown = async move {
-        let _ = stopped.wait_for(|stopped| *stopped).await; // its sender lives as long as the runtime
+        // Its sender lives as long as the runtime
+        let _ = stopped.wait_for(|stopped| *stopped).await;
         stopping.stopping();
     };
     let served =
@@ -91,7 +92,8 @@ fn stop(runtime: Runtime, switch: &Switch) {
     runtime.shutdown_timeout(RUNTIME_GRACE);
 }
 
-/// Makes `/run/vswitch`, if that is where the socket goes: a service manager makes it (`RuntimeDirectory=`), a shell does not.
+/// Makes `/run/vswitch`, if that is where the socket goes: a service manager makes it
+/// (`RuntimeDirectory=`), a shell does not.
 fn make_default_directory(socket: &Path) -> anyhow::Result<()> {
     match socket.parent().filter(|directory| socket == Path::new(SOCKET_DEFAULT) && !directory.exists()) {
         Some(directory) => {
@@ -113,8 +115,8 @@ fn status(switch: &Switch) -> String {
     text
 }
 
-/// Tells the service manager twice per timeout that the workers' hearts beat, as long as they do. Runs on the control threads,
-/// so that it stops when those hang.
+/// Tells the service manager twice per timeout that the workers' hearts beat, as long as they do.
+/// Runs on the control threads, so that it stops when those hang.
 async fn feed_watchdog(notifier: Arc<Notifier>, switch: Arc<Switch>, interval: Duration) {
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

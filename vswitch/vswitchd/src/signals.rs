@@ -5,8 +5,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use vswitch_dpdk::process::exit_now;
 
-/// Listens for signals, on the current runtime. What it returns turns true at the first that asks to stop; a second one ends
-/// the process at once.
+/// Listens for signals, on the current runtime. What it returns turns true at the first that asks
+/// to stop; a second one ends the process at once.
 pub(super) fn listen() -> io::Result<watch::Receiver<bool>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

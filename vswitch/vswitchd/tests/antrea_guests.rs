@@ -1,5 +1,6 @@
-//! A Linux guest in QEMU, on a vhost-user port with all its offloads, as a Pod of a Node of Antrea's kind, which `vswitch-agent` tells a real `vswitchd` of: Services that it serves
-//! and asks, and policies that bind it.
+//! A Linux guest in QEMU, on a vhost-user port with all its offloads, as a Pod of a Node of
+//! Antrea's kind, which `vswitch-agent` tells a real `vswitchd` of: Services that it serves and
+//! asks, and policies that bind it.
 
 use crate::common::{ChecksumErrors, Guest, Netns, Nic, Switch, number, wait_for};
 use serde_json::Value;
@@ -240,7 +241,8 @@ fn asks(ns: &Netns, url: &str, more: &[&str]) -> Result<String, Option<i32>> {
     if answer.status.success() { Ok(text) } else { Err(answer.status.code()) }
 }
 
-/// What pod and outside ask the guest, and what it asks them. Returns how many connections pod was allowed.
+/// What pod and outside ask the guest, and what it asks them. Returns how many connections pod was
+/// allowed.
 fn services(node: &mut Node, of: Addresses) -> u64 {
     let vm_sees = |address: &str| format!("vm sees {address}");
     let pod_sees = |address: &str| format!("pod sees {address}");
@@ -301,7 +303,8 @@ fn services(node: &mut Node, of: Addresses) -> u64 {
     5
 }
 
-/// The guest, and the Node, stay with the endpoint that answered them first, be it the guest or pod.
+/// The guest, and the Node, stay with the endpoint that answered them first, be it the guest or
+/// pod.
 fn affinity(node: &mut Node, of: Addresses) {
     let either = url(of.to_either, 80, "cgi-bin/who");
     let first = node.vm_asks(&either).expect("an answer");
@@ -315,7 +318,8 @@ fn affinity(node: &mut Node, of: Addresses) {
     }
 }
 
-/// What policies refuse and drop. Returns how many connections Reject has refused in each direction.
+/// What policies refuse and drop. Returns how many connections Reject has refused in each
+/// direction.
 fn denials(node: &mut Node, of: Addresses) -> u64 {
     let before = node.segments();
     for (address, port, what) in [(of.vm, 8081, "pod -> vm"), (of.to_vm, 81, "pod -> ClusterIP -> vm")] {

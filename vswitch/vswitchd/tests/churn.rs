@@ -6,10 +6,12 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long what is held may take to come down: a connection of `vsctl` closes a moment after its answer.
+/// How long what is held may take to come down: a connection of `vsctl` closes a moment after its
+/// answer.
 const SETTLE: Duration = Duration::from_secs(60);
 
-/// Rounds before the first reading: caches of DPDK's heap, of the allocator and of the kernel fill up.
+/// Rounds before the first reading: caches of DPDK's heap, of the allocator and of the kernel fill
+/// up.
 const WARM_UP: usize = 20;
 
 /// What must not grow.
@@ -31,8 +33,9 @@ fn held(switch: &Switch) -> Held {
     Held { fds, mbufs: number(pool, "in_use"), heap: number(pool, "heap_bytes"), rss_kb }
 }
 
-/// A switch whose ports `in` (an endless capture) and `out` (counts and drops) are under load, with fixed addresses so that
-/// nothing floods, and left out when a host's own broadcasts flood: every packet in must come out, and nothing else.
+/// A switch whose ports `in` (an endless capture) and `out` (counts and drops) are under load, with
+/// fixed addresses so that nothing floods, and left out when a host's own broadcasts flood: every
+/// packet in must come out, and nothing else.
 fn loaded_switch() -> Switch {
     let capture = tempfile::NamedTempFile::new().expect("a file");
     let addresses = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
@@ -49,7 +52,8 @@ fn loaded_switch() -> Switch {
     switch
 }
 
-/// Adds and removes a port `rounds` times. Then: the load ran through, nothing was lost on its way, nothing is held.
+/// Adds and removes a port `rounds` times. Then: the load ran through, nothing was lost on its way,
+/// nothing is held.
 fn churn(switch: &Switch, rounds: usize, add: &[&str]) {
     let add = [&["add-port", "br0", "churn"], add].concat();
     let delete = ["del-port", "br0", "churn"];
@@ -71,14 +75,15 @@ fn churn(switch: &Switch, rounds: usize, add: &[&str]) {
     }
     assert!(number(&switch.port("br0", "out"), "tx_packets") > out + rounds as u64, "the load has stopped");
     assert!(after.fds <= before.fds, "descriptors: {before:?}, after {rounds} rounds of {add:?}: {after:?}");
-    // The device of the load has a burst in flight at any moment; a leak of one per round would show.
+    // The device of the load has a burst in flight at any moment; a leak of one per round would
+    // show.
     assert!(after.mbufs <= before.mbufs + 64, "mbufs: {before:?}, after {rounds} rounds of {add:?}: {after:?}");
     assert!(after.heap <= before.heap + 65536, "DPDK heap: {before:?}, after {rounds} rounds of {add:?}: {after:?}");
     assert!(after.rss_kb <= before.rss_kb + 8192, "memory: {before:?}, after {rounds} rounds of {add:?}: {after:?}");
 }
 
-/// Every packet that came in by `in` left by `out`. Counters that still move cannot be compared, so the load's port is removed
-/// and its last counters are taken from the event that says so.
+/// Every packet that came in by `in` left by `out`. Counters that still move cannot be compared, so
+/// the load's port is removed and its last counters are taken from the event that says so.
 fn nothing_was_lost(switch: &Switch) {
     let mut events = switch.vsctl_spawn(&["--json", "port-events", "--existing", "--count", "3"]);
     let mut lines = BufReader::new(events.stdout.take().expect("piped")).lines();

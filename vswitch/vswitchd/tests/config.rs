@@ -1,4 +1,5 @@
-//! `vswitchd` as a process, up to the point where it would start: what it prints, and its exit code.
+//! `vswitchd` as a process, up to the point where it would start: what it prints, and its exit
+//! code.
 
 use std::os::unix::net::UnixListener;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! A million connections at once, through a running switch: set up, shown and ended while other traffic goes on undisturbed.
+//! A million connections at once, through a running switch: set up, shown and ended while other
+//! traffic goes on undisturbed.
 
 use crate::common::{Switch, number, wait_for, write_pcap};
 use serde_json::Value;
@@ -24,8 +25,9 @@ fn datagram(host: u32, port: u16) -> Vec<u8> {
     frame
 }
 
-/// A switch with room for so many connections. By `many` a million datagrams come, each of another host and port, once the port is up; by `load` one and the same comes
-/// without end. What is tracked leaves by `out`.
+/// A switch with room for so many connections. By `many` a million datagrams come, each of another
+/// host and port, once the port is up; by `load` one and the same comes without end. What is
+/// tracked leaves by `out`.
 fn switch(dir: &Path, connections: u32) -> Switch {
     let (many, load) = (dir.join("many.pcap"), dir.join("load.pcap"));
     #[allow(clippy::cast_possible_truncation)] // the port is the low half

@@ -1,5 +1,6 @@
-//! Applications in containers, as docs/pods.md says to attach them: virtio-user and memif, with a directory of the node mounted into each. A
-//! container is what makes one: namespaces of its own for processes, mounts and the network.
+//! Applications in containers, as docs/pods.md says to attach them: virtio-user and memif, with a
+//! directory of the node mounted into each. A container is what makes one: namespaces of its own
+//! for processes, mounts and the network.
 
 use crate::common::{Host, Switch, Testpmd, Wire, number, wait_for};
 use std::path::PathBuf;
@@ -56,13 +57,15 @@ impl Node {
         [number(&port, "rx_packets"), number(&port, "tx_packets")]
     }
 
-    /// Packets go from one container to the other and back, again and again; then both ends of each port have counted the same.
+    /// Packets go from one container to the other and back, again and again; then both ends of each
+    /// port have counted the same.
     fn bounces(&self, [web, db]: [&mut Testpmd; 2], why: &str) {
         wait_for(&format!("{why}: both are connected"), SOON, || self.is_up("web") && self.is_up("db"));
         let before = [self.counts("web"), self.counts("db")];
         let counted = [web.counted(), db.counted()];
         web.say("start");
-        // 32 packets for an address that nobody has, the first time; then for the one that sent them.
+        // 32 packets for an address that nobody has, the first time; then for the one that sent
+        // them.
         db.say("start tx_first 1");
         wait_for(&format!("{why}: a thousand packets each way"), SOON, || {
             let now = [self.counts("web"), self.counts("db")];
@@ -118,7 +121,8 @@ fn containers_with_virtio_user_talk_and_either_side_may_restart() {
     wait_for("mbufs come back", SOON, || node.switch.mbufs_in_use() <= idle);
 }
 
-/// `port-caps` of a container that merges buffers and does without offloads: offered as configured, used as negotiated.
+/// `port-caps` of a container that merges buffers and does without offloads: offered as configured,
+/// used as negotiated.
 fn used_is_what_was_negotiated(node: &Node) {
     let ports = node.switch.json(&["port-caps", "br0", "web"]);
     let list = ports.as_array().and_then(|ports| ports[0]["capabilities"].as_array()).expect("a list of ports").clone();

@@ -1,4 +1,5 @@
-//! `vswitchd` as a process that runs: what the service manager and the operator see from start to stop.
+//! `vswitchd` as a process that runs: what the service manager and the operator see from start to
+//! stop.
 
 use std::fmt::Write as _;
 use std::io::Read;
@@ -103,7 +104,8 @@ fn it_tells_when_it_is_ready_and_stops_cleanly_at_a_signal() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let daemon = Daemon::start(None);
-    // Both are there when it wakes up: the second is seen while the first one's stop has hardly begun.
+    // Both are there when it wakes up: the second is seen while the first one's stop has hardly
+    // begun.
     for signal in ["STOP", "TERM", "INT", "CONT"] {
         daemon.signal(signal);
     }
@@ -163,7 +165,8 @@ fn a_second_instance_is_refused_and_the_first_goes_on() {
     UnixStream::connect(daemon.socket()).expect("the first still serves");
 }
 
-/// The threads that are not a worker's: all but those named `worker...`, by their affinity (`Cpus_allowed_list`).
+/// The threads that are not a worker's: all but those named `worker...`, by their affinity
+/// (`Cpus_allowed_list`).
 #[test]
 fn control_threads_are_pinned_to_the_main_core() {
     let daemon = Daemon::start(None);

@@ -1,5 +1,5 @@
-//! A whole switch in this process, with dummy ports: what the facilities for tests promise, and that the control side and the workers fit
-//! together. One test, since the clock is the process's.
+//! A whole switch in this process, with dummy ports: what the facilities for tests promise, and
+//! that the control side and the workers fit together. One test, since the clock is the process's.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -63,7 +63,8 @@ fn a_switch_with_dummy_ports_does_what_tests_need() {
     add_flow(&switch, "table=0,priority=5,udp,nw_dst=10.0.0.2,actions=output:2,resubmit(,1)");
     add_flow(&switch, "table=1,priority=1,actions=output:3");
 
-    // A call returns what the packet led to, in order; counters are exact at once; caches make no difference.
+    // A call returns what the packet led to, in order; counters are exact at once; caches make no
+    // difference.
     for round in 1..=20 {
         switch.cache_enable(round % 4 != 0);
         if round % 5 == 0 {
@@ -146,7 +147,8 @@ fn time_is_what_it_is_told(switch: &Switch) {
     assert_eq!(sent(switch, "p1", &udp(4)).len(), 0, "it is gone");
 }
 
-/// Connections of a stopped clock: gone from the table when the warp that ends them returns, and told so.
+/// Connections of a stopped clock: gone from the table when the warp that ends them returns, and
+/// told so.
 fn connections_end_when_time_passes(switch: &Switch) {
     let (conntrack, mut events) = (switch.conntrack(), switch.subscribe_connections().expect("a subscription"));
     let tracker = conntrack.tracker();

@@ -1,6 +1,9 @@
-//! Tunnels with real traffic: the tunnel devices of a guest's kernel at the other end, Linux's own Geneve, VXLAN and GRE.
+//! Tunnels with real traffic: the tunnel devices of a guest's kernel at the other end, Linux's own
+//! Geneve, VXLAN and GRE.
 //!
-//! A host is in one bridge, or a guest as a Pod, with a tunnel port of each kind beside it; the underlay is a bridge of its own, whose LOCAL port has the tunnels' address and whose uplink is a guest.
+//! A host is in one bridge, or a guest as a Pod, with a tunnel port of each kind beside it; the
+//! underlay is a bridge of its own, whose LOCAL port has the tunnels' address and whose uplink is a
+//! guest.
 
 use crate::common::{
     Expect, Guest, Host, IDLE_SLEEP, Nic, Switch, WITHOUT_OFFLOADS, Wire, clean, iperf3_to, number, ping,
@@ -14,7 +17,8 @@ const SOON: Duration = Duration::from_secs(60);
 const INSIDE: [&str; 8] =
     ["ip:tcp", "ip:udp", "ip:icmp", "ip:data", "ipv6:tcp", "ipv6:udp", "ipv6:icmpv6", "ipv6:ipv6.fraghdr:data"];
 
-/// A switch with a host, tunnel ports, and a guest as the only one in the underlay: 192.168.77.2 and fd77::2.
+/// A switch with a host, tunnel ports, and a guest as the only one in the underlay: 192.168.77.2
+/// and fd77::2.
 struct Scene {
     host: Host,
     guest: Guest,
@@ -45,7 +49,8 @@ impl Scene {
              [[bridge.port]]\nname = {under:?}\ntype = \"internal\"\naddresses = [\"192.168.77.1/24\", \"fd77::1/64\"]\n\n",
         );
         let switch = Switch::start(&[IDLE_SLEEP, overlay, &host.config(1), &tunnels.concat(), &underlay].concat());
-        // ARP requests and neighbour solicitations of the guest are answered by the kernel behind the LOCAL port.
+        // ARP requests and neighbour solicitations of the guest are answered by the kernel behind
+        // the LOCAL port.
         crate::common::run(&["ip", "link", "set", "dev", &under, "up"]);
         crate::common::run(&["ip", "address", "add", "192.168.77.1/24", "dev", &under]);
         crate::common::run(&["ip", "address", "add", "fd77::1/64", "dev", &under, "nodad"]);
@@ -89,7 +94,8 @@ impl Scene {
         self.guest.run("ip link del tun0");
     }
 
-    /// Some traffic through the tunnel that is up; all packets of the underlay are copied into a file, which must be clean.
+    /// Some traffic through the tunnel that is up; all packets of the underlay are copied into a
+    /// file, which must be clean.
     fn capture(&mut self, expect: &Expect<'_>) {
         let Self { host, guest, switch, under } = self;
         let file = switch.dir().join(format!("wire{}.pcap", unique()));
@@ -142,7 +148,8 @@ fn tunnels_of_a_guest_without_offloads_reach_ours() {
     scene.end();
 }
 
-/// What a Pod that is a guest leaves to its device, segments and checksums, is done by the switch on the way into a tunnel of each kind; and what comes out reaches it.
+/// What a Pod that is a guest leaves to its device, segments and checksums, is done by the switch
+/// on the way into a tunnel of each kind; and what comes out reaches it.
 #[test]
 fn the_long_segments_of_a_guest_go_into_each_tunnel() {
     let mut scene = Scene::new("");

@@ -8,8 +8,9 @@ const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n
 /// Reconnects happen once a second (librte_vhost), and testpmd takes a moment to open its device.
 const RESUME: Duration = Duration::from_secs(60);
 
-/// One host on a veth, and a guest that sends every frame back with its addresses swapped. What the host broadcasts to the
-/// guest's bridge comes back to it: traffic both ways through the vhost-user port.
+/// One host on a veth, and a guest that sends every frame back with its addresses swapped. What the
+/// host broadcasts to the guest's bridge comes back to it: traffic both ways through the vhost-user
+/// port.
 fn host_and_guest() -> (Host, Switch) {
     let host = Host::new(Wire::AfPacket, 1);
     let guest = "[[bridge.port]]\nname = \"guest\"\nnumber = 9\ntype = \"vhost-user\"\npath = \"@DIR@/guest.sock\"\n\n";
@@ -98,10 +99,12 @@ fn two_hundred_guests_fit() {
         .filter(|entry| entry.file_name().to_string_lossy().ends_with(".sock"))
         .map(|entry| entry.file_name())
         .collect();
-    assert!(left.iter().all(|name| name == "100.sock"), "sockets left behind: {left:?}"); // 100 was the guest's own
+    // 100 was the guest's own
+    assert!(left.iter().all(|name| name == "100.sock"), "sockets left behind: {left:?}");
 }
 
-/// Pings from one host to the other: at least 95 of 100 are answered, whoever compiles on the same cores.
+/// Pings from one host to the other: at least 95 of 100 are answered, whoever compiles on the same
+/// cores.
 fn is_served(hosts: &[Host; 2], count: u32, why: &str) {
     let count_text = count.to_string();
     let argv = ["ping", "-n", "-i", "0.05", "-W", "2", "-s", "1000", "-c", &count_text, &hosts[1].v4];
@@ -113,8 +116,8 @@ fn is_served(hosts: &[Host; 2], count: u32, why: &str) {
     assert!(received.is_some_and(|received| received * 100 >= count * 95), "{why}: {text}");
 }
 
-/// V18: one guest sends as fast as it can, to one that gives no buffer back. Both lose packets, by name; hosts beside them are served, also while
-/// the storm's port is removed and added again.
+/// V18: one guest sends as fast as it can, to one that gives no buffer back. Both lose packets, by
+/// name; hosts beside them are served, also while the storm's port is removed and added again.
 #[test]
 fn a_storm_and_a_guest_that_takes_nothing_cost_only_themselves() {
     let hosts = [Host::new(Wire::AfPacket, 1), Host::new(Wire::AfPacket, 2)];
@@ -132,7 +135,8 @@ fn a_storm_and_a_guest_that_takes_nothing_cost_only_themselves() {
     let deaf = Testpmd::idle(&switch.dir().join("deaf.sock"), &[]);
     let socket = switch.dir().join("storm.sock");
     let mut storm = Testpmd::idle(&socket, &["--forward-mode=txonly", "--eth-peer=0,02:00:00:00:00:aa"]);
-    let refused = || switch.port("br0", "deaf")["tx_drops"]["tx_full"].as_u64().unwrap_or(0); // none yet
+    // None yet
+    let refused = || switch.port("br0", "deaf")["tx_drops"]["tx_full"].as_u64().unwrap_or(0);
     wait_for("both connect", RESUME, || {
         ["storm", "deaf"].iter().all(|name| switch.port("br0", name)["link_up"] == true)
     });

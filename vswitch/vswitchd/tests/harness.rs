@@ -1,4 +1,5 @@
-//! The harness itself, on a plain kernel link without a switch: what other tests conclude from it must be true.
+//! The harness itself, on a plain kernel link without a switch: what other tests conclude from it
+//! must be true.
 
 use crate::common::{
     ChecksumErrors, Expect, Netns, Veth, clean, iperf3, ping, receive_errors, run, wait_for, write_pcap,
@@ -86,7 +87,8 @@ const ECHO: [&str; 2] = [
      020000000002020000000001080045000024000540004001260c0a6300020a63000100006e68000100016162636465666768",
 ];
 
-/// Whether a capture of [`ECHO`], with these bytes written at these places of the request, is what is expected.
+/// Whether a capture of [`ECHO`], with these bytes written at these places of the request, is what
+/// is expected.
 fn is_clean(changes: &[(usize, u8)], expect: &Expect<'_>) -> bool {
     let mut frames = ECHO.map(|hex| {
         let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16).expect("hexadecimal digits");

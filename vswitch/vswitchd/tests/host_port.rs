@@ -142,7 +142,8 @@ fn a_port_comes_back_with_another_number_of_queues() {
     }
 }
 
-/// DPDK's virtio device, here with another switch at its other end; a kernel with vhost-net takes the same place.
+/// DPDK's virtio device, here with another switch at its other end; a kernel with vhost-net takes
+/// the same place.
 #[test]
 fn a_virtio_device_takes_unfinished_packets() {
     const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"standalone\"\n\n";
@@ -170,7 +171,8 @@ fn a_virtio_device_takes_unfinished_packets() {
     }
 }
 
-/// The kernel spreads packets over the queues of DPDK's own packet sockets; there is nothing to hash for the switch to ask for.
+/// The kernel spreads packets over the queues of DPDK's own packet sockets; there is nothing to
+/// hash for the switch to ask for.
 #[test]
 fn a_device_without_rss_works_with_several_queues() {
     let (a, b) = (Host::new(Wire::AfPacket, 1), Host::new(Wire::Tap, 2));

@@ -1,7 +1,9 @@
-//! Hostile packets through a vhost-user port of a real `vswitchd`: a guest sends what no stack would send.
+//! Hostile packets through a vhost-user port of a real `vswitchd`: a guest sends what no stack
+//! would send.
 //!
-//! What becomes of each kind of packet is tested where it is decided, with more of them; here is that a guest can send them, and nothing else happens. By the
-//! numbers of the list that they come from:
+//! What becomes of each kind of packet is tested where it is decided, with more of them; here is
+//! that a guest can send them, and nothing else happens. By the numbers of the list that they come
+//! from:
 //!
 //! | | what | where else |
 //! |---|---|---|
@@ -220,14 +222,16 @@ fn tunnels_that_lie_bring_nothing_out() {
     let bad = bad_tunnels();
     let (switch, vtep) = stage("");
     send(&switch, ("under", "uplink"), &[bad.clone(), good_tunnels()].concat());
-    // Beside the right ones, the outermost of sixteen tunnels in one another; what is inside is a packet like others.
+    // Beside the right ones, the outermost of sixteen tunnels in one another; what is inside is a
+    // packet like others.
     wait_for("the right ones come out", SOON, || came_out(&switch) == [2, 1, 1]);
     let drops = |bridge: &str, port: &str, name: &str| {
         let port = switch.port(bridge, port);
         (port["rx_drops"][name].as_u64().unwrap_or(0), number(&port, "rx_dropped"))
     };
     assert_eq!(drops("over", "geneve", "tunnel_option"), (2, 2), "options that are too long, or critical and unknown");
-    // What the host itself sends there (its kernel may speak at any time) can be dropped, too: for other reasons.
+    // What the host itself sends there (its kernel may speak at any time) can be dropped, too: for
+    // other reasons.
     let ours = switch.port("under", &vtep.port);
     let told: std::collections::BTreeMap<_, _> = ours["rx_drops"]
         .as_object()
@@ -241,7 +245,8 @@ fn tunnels_that_lie_bring_nothing_out() {
     wait_for("mbufs come back", SOON, || switch.mbufs_in_use() <= 64);
 }
 
-/// P26: whatever way leads a tenant's packets to the port that has our address, with a patch port and a `ct()` on it, too, nothing comes out of our tunnels.
+/// P26: whatever way leads a tenant's packets to the port that has our address, with a patch port
+/// and a `ct()` on it, too, nothing comes out of our tunnels.
 #[test]
 fn a_tenant_does_not_speak_through_our_tunnels() {
     let (switch, vtep) = stage("");

@@ -1,4 +1,5 @@
-//! Interfaces of the kernel under ports, as wholes: one interface is one port, by whatever name; the port follows its MTU.
+//! Interfaces of the kernel under ports, as wholes: one interface is one port, by whatever name;
+//! the port follows its MTU.
 
 use crate::common::{Host, Netns, Switch, Veth, Wire, number, ping, run, unique, wait_for};
 use std::time::Duration;

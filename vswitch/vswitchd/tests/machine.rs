@@ -1,5 +1,6 @@
-//! Tests that use the machine itself: daemons, network namespaces, guests in QEMU, Open vSwitch as the other end. One program, so that it is linked once; the runner gives
-//! each test a process of its own.
+//! Tests that use the machine itself: daemons, network namespaces, guests in QEMU, Open vSwitch as
+//! the other end. One program, so that it is linked once; the runner gives each test a process of
+//! its own.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! A memif peer that gives what are no packets, and a switch without mbufs: the one port is closed by name, the other is told.
+//! A memif peer that gives what are no packets, and a switch without mbufs: the one port is closed
+//! by name, the other is told.
 
 use crate::common::{Host, Switch, Wire, number, ping, unique, wait_for};
 use std::process::{Child, Command, Stdio};
@@ -6,8 +7,9 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// A memif client of its own, by the protocol (version 2.0): a region with two rings of 1024, then packets as its arguments say.
-/// `good`: one descriptor each. `endless`: each descriptor says that the packet goes on in the next one.
+/// A memif client of its own, by the protocol (version 2.0): a region with two rings of 1024, then
+/// packets as its arguments say. `good`: one descriptor each. `endless`: each descriptor says that
+/// the packet goes on in the next one.
 const PEER: &str = r#"
 import mmap, os, socket, struct, sys, time
 path, how = sys.argv[1:]

@@ -1,4 +1,5 @@
-//! What an operator does and sees: failed ports, hostile frames, sleeping and several workers, queues that move, patches.
+//! What an operator does and sees: failed ports, hostile frames, sleeping and several workers,
+//! queues that move, patches.
 
 use crate::common::{Host, Switch, Wire, number, ping, wait_for, write_pcap};
 use serde_json::Value;
@@ -16,7 +17,8 @@ fn with_workers(cores: &str, worker: &str) -> String {
     )
 }
 
-/// Two hosts that reach each other through a switch with this configuration in front of their ports.
+/// Two hosts that reach each other through a switch with this configuration in front of their
+/// ports.
 fn two_hosts(config: &str) -> (Host, Host, Switch) {
     let (a, b) = (Host::new(Wire::AfPacket, 1), Host::new(Wire::Tap, 2));
     let switch = Switch::start(&[config, &a.config(1), &b.config(2)].concat());
@@ -182,7 +184,8 @@ fn patch_ports_join_bridges_and_secure_bridges_forward_nothing() {
     wait_for("the link goes down with its other end", SOON, || switch.port("br0", "p0")["link_up"] == false);
 }
 
-/// A UDP datagram of 10.0.0.1:7 to 10.0.0.2:53, or its answer. The checksum 0 is none, which is good.
+/// A UDP datagram of 10.0.0.1:7 to 10.0.0.2:53, or its answer. The checksum 0 is none, which is
+/// good.
 fn datagram(reply: bool, checksum: u16) -> String {
     let (ends, ports) = if reply { ("0a0000020a000001", "00350007") } else { ("0a0000010a000002", "00070035") };
     let ethernet = "0200000000020200000000010800";

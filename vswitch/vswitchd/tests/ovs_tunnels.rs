@@ -1,7 +1,8 @@
 //! Tunnels with real traffic: Open vSwitch's own datapath at the other end.
 //!
-//! A host is behind our switch, and one behind Open vSwitch, which has a network namespace of its own; between them is a veth pair. What the wire carries is captured, and
-//! must be clean in tshark's eyes.
+//! A host is behind our switch, and one behind Open vSwitch, which has a network namespace of its
+//! own; between them is a veth pair. What the wire carries is captured, and must be clean in
+//! tshark's eyes.
 
 use crate::common::{
     Capture, EVERYTHING, Expect, Host, Netns, OpenVswitch, Switch, Veth, Wire, everything, number, receive_errors,
@@ -63,7 +64,8 @@ impl Scene {
         let (host, vtep) = (Host::new(Wire::AfPacket, 1), Host::new(Wire::Internal, 101));
         let (far, there) = (Netns::new("far"), Netns::new("ovs"));
         let (wire, link) = (Veth::new(&there, "wire"), Veth::new(&far, "eth0"));
-        // What is sent by raw sockets has its checksums; Open vSwitch expects the same of what it receives by them.
+        // What is sent by raw sockets has its checksums; Open vSwitch expects the same of what it
+        // receives by them.
         crate::common::run(&["ethtool", "-K", wire.host(), "tx", "off"]);
         far.run(&["ethtool", "-K", "eth0", "tx", "off"]);
         there.take(link.host());
@@ -138,7 +140,8 @@ impl Scene {
     }
 }
 
-/// Its bridge with the wire has the other end's addresses, by its LOCAL port, whose kernel answers ARP requests; the other bridge has a host and the tunnels.
+/// Its bridge with the wire has the other end's addresses, by its LOCAL port, whose kernel answers
+/// ARP requests; the other bridge has a host and the tunnels.
 fn open_vswitch(ns: &Netns, host: &str, tunnels: &[Tunnel], vtep: &Host) -> OpenVswitch {
     // The kernel must answer nothing by the devices that Open vSwitch reads.
     ns.run(&["sysctl", "-qw", "net.ipv6.conf.wire.disable_ipv6=1", &format!("net.ipv6.conf.{host}.disable_ipv6=1")]);

@@ -1,5 +1,6 @@
-//! Tunnels that Pods make themselves (kind, k3s, Docker in a Pod), through the switch: their kernel leaves segmentation and
-//! checksums of what is inside to whoever sends on, and nobody in between knows the tunnel.
+//! Tunnels that Pods make themselves (kind, k3s, Docker in a Pod), through the switch: their kernel
+//! leaves segmentation and checksums of what is inside to whoever sends on, and nobody in between
+//! knows the tunnel.
 
 use crate::common::{Host, Switch, Wire, everything, number, run, wait_for};
 use std::process::{Child, Command, Stdio};
@@ -53,7 +54,8 @@ impl Inbound {
         inbound
     }
 
-    /// Ends it. Segments of TCP in a tunnel were there, none of them longer than the MTU, and each checksum in them is right.
+    /// Ends it. Segments of TCP in a tunnel were there, none of them longer than the MTU, and each
+    /// checksum in them is right.
     fn stop(mut self, what: &str) {
         // It may have ended by itself, with 3000 packets.
         let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).stderr(Stdio::null()).status();
@@ -74,7 +76,8 @@ impl Inbound {
         // What needed no cutting may still have a partial outer checksum, which no wire has seen.
         let wrong = "tcp.len > 1000 && (ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 \
                      || gre.checksum.status == 0)";
-        // Linux writes 0 as all ones for every protocol (`skb_checksum_help`), at which tshark wonders.
+        // Linux writes 0 as all ones for every protocol (`skb_checksum_help`), at which tshark
+        // wonders.
         let wrong =
             ask(wrong).into_iter().filter(|line| !line.contains("0xffff instead of 0x0000")).collect::<Vec<_>>();
         assert_eq!(wrong, [""; 0], "{what}: wrong checksums");

@@ -1,7 +1,9 @@
-//! A switch that is stopped, or killed, and started again: connections through a Service go on, and nothing passes that policies deny.
+//! A switch that is stopped, or killed, and started again: connections through a Service go on, and
+//! nothing passes that policies deny.
 //!
-//! A Node of Antrea's kind with four Pods, as `vswitch-agent` tells the switch of it: two that serve, a client that may ask them, and one that may not. The agent runs once at the start; what is in force after a
-//! restart is what the switch kept.
+//! A Node of Antrea's kind with four Pods, as `vswitch-agent` tells the switch of it: two that
+//! serve, a client that may ask them, and one that may not. The agent runs once at the start; what
+//! is in force after a restart is what the switch kept.
 
 use crate::common::{Netns, Switch, Veth, number, wait_for};
 use std::fs;
@@ -40,7 +42,8 @@ threading.Thread(target=serve, args=(socket.AF_INET, '0.0.0.0'), daemon=True).st
 serve(socket.AF_INET6, '::')
 ";
 
-/// Sends numbered lines on one connection, and prints who answered which; ends at the first wrong one.
+/// Sends numbered lines on one connection, and prints who answered which; ends at the first wrong
+/// one.
 const ASK: &str = "
 import socket, sys, time
 peer = socket.create_connection((sys.argv[1], 80), timeout=60)
@@ -70,7 +73,8 @@ while True:
             time.sleep(0.01)
 ";
 
-/// Prints a line for each source that it sees, the first time, and one for each packet of one of these.
+/// Prints a line for each source that it sees, the first time, and one for each packet of one of
+/// these.
 const SNIFF: &str = "
 import socket, sys
 sniffer = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))

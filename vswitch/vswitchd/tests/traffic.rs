@@ -1,12 +1,12 @@
-//! Two Linux hosts on one learning bridge, wired in every mix of the ways there are, with the offloads that the kernel
-//! turns on by default: ping, TCP and UDP over IPv4 and IPv6 both ways; no receiver sees a wrong checksum, and no packet
-//! stays in the switch.
+//! Two Linux hosts on one learning bridge, wired in every mix of the ways there are, with the
+//! offloads that the kernel turns on by default: ping, TCP and UDP over IPv4 and IPv6 both ways; no
+//! receiver sees a wrong checksum, and no packet stays in the switch.
 
 use crate::common::{ChecksumErrors, Host, Switch, Wire, iperf3, ping, wait_for};
 use std::time::Duration;
 
-/// Far below what any way of wiring does, far above what a connection does that lives on retransmissions of segments that
-/// were not merged or had wrong checksums.
+/// Far below what any way of wiring does, far above what a connection does that lives on
+/// retransmissions of segments that were not merged or had wrong checksums.
 const TCP_FLOOR_BPS: f64 = 1e6;
 
 /// Two hosts on bridge br0 of a fresh switch, already talking.
@@ -51,7 +51,8 @@ fn tcp(a: &Host, b: &Host) {
 fn udp(a: &Host, b: &Host) {
     for address in [&b.v4, &b.v6] {
         for direction in [&[][..], &["-R"]] {
-            // Datagrams of one packet, and (the default of 128 KiB is for TCP only) of six fragments.
+            // Datagrams of one packet, and (the default of 128 KiB is for TCP only) of six
+            // fragments.
             for length in ["1400", "8000"] {
                 let run = iperf3(
                     &b.ns,
@@ -120,7 +121,8 @@ fn internal_and_internal() {
     everything_between(Wire::Internal, Wire::Internal);
 }
 
-/// A switch that is killed leaves no interface behind, and starts again with the same configuration and socket.
+/// A switch that is killed leaves no interface behind, and starts again with the same configuration
+/// and socket.
 #[test]
 fn traffic_flows_again_after_sigkill() {
     let (a, b, mut switch) = pair(Wire::AfPacket, Wire::AfPacket);

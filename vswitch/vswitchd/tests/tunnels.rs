@@ -1,6 +1,7 @@
 //! Tunnels with real traffic: the kernel's own VXLAN at the other end, and a second switch.
 //!
-//! A host is in one bridge, a tunnel port beside it; the underlay is a bridge of its own, whose LOCAL port has the tunnel's address and whose uplink is a veth pair to the peer.
+//! A host is in one bridge, a tunnel port beside it; the underlay is a bridge of its own, whose
+//! LOCAL port has the tunnel's address and whose uplink is a veth pair to the peer.
 
 use crate::common::{
     Capture, ChecksumErrors, EVERYTHING, Expect, Host, Netns, Switch, Veth, Wire, everything, iperf3, number, ping,
@@ -8,7 +9,8 @@ use crate::common::{
 };
 use std::time::Duration;
 
-/// Uplinks, `@` stands for the interface. The first leaves checksums to the kernel, by a vnet header, the second cannot.
+/// Uplinks, `@` stands for the interface. The first leaves checksums to the kernel, by a vnet
+/// header, the second cannot.
 const AF_PACKET: &str = "type = \"af_packet\"\ninterface = \"@\"";
 const NET_AF_PACKET: &str = "type = \"dpdk\"\ndevargs = \"net_af_packet0,iface=@\"";
 
@@ -17,7 +19,8 @@ const TCP_FLOOR_BPS: f64 = 1e6;
 /// Datagrams that a busy machine may lose in front of a packet socket, in percent.
 const LOST: f64 = 25.0;
 
-/// A peer with the kernel's tunnel device: 192.168.77.2 and fd77::2 outside, 10.99.0.2 and fd99::2 inside.
+/// A peer with the kernel's tunnel device: 192.168.77.2 and fd77::2 outside, 10.99.0.2 and fd99::2
+/// inside.
 struct Peer {
     ns: Netns,
     uplink: Veth,
@@ -30,7 +33,8 @@ impl Peer {
         Self { ns, uplink }
     }
 
-    /// Makes the tunnel device. (Geneve and GRE, which not every kernel has, are tested with guests: `guest_tunnels.rs`.)
+    /// Makes the tunnel device. (Geneve and GRE, which not every kernel has, are tested with
+    /// guests: `guest_tunnels.rs`.)
     fn tunnel(&self, link: &[&str]) {
         self.ns.run(&[&["ip", "link", "add", "tun0"], link].concat());
         self.ns.run(&["ip", "link", "set", "dev", "tun0", "mtu", "1350"]);
@@ -51,7 +55,8 @@ fn switch_for(host: &Host, kind: &str, uplink: &Veth, own: &str, own6: &str, tun
     );
     let tunnel = format!("[[bridge.port]]\nname = \"tun\"\nnumber = 9\n{tunnel}\n\n");
     let switch = Switch::start(&[overlay, &host.config(1), &tunnel, &underlay].concat());
-    // ARP requests and neighbour solicitations of the peer are answered by the kernel behind the LOCAL port.
+    // ARP requests and neighbour solicitations of the peer are answered by the kernel behind the
+    // LOCAL port.
     crate::common::run(&["ip", "link", "set", "dev", &under, "up"]);
     crate::common::run(&["ip", "address", "add", own, "dev", &under]);
     crate::common::run(&["ip", "address", "add", own6, "dev", &under, "nodad"]);
@@ -94,7 +99,8 @@ fn talk(host: &Host, other: &Netns, switch: &Switch) {
     }
 }
 
-/// Nobody captures: the peer's kernel leaves segmentation and checksums of what is in the tunnel to the wire.
+/// Nobody captures: the peer's kernel leaves segmentation and checksums of what is in the tunnel to
+/// the wire.
 fn with_the_kernel(link: &[&str], tunnel: &str) {
     let (peer, host) = (Peer::new(), Host::new(Wire::AfPacket, 1));
     peer.ns.run(&["ethtool", "-K", "eth0", "tx", "on"]);
@@ -105,7 +111,8 @@ fn with_the_kernel(link: &[&str], tunnel: &str) {
     talk(&host, &peer.ns, &switch);
 }
 
-/// Everything between a host and the tunnel's other end, with a capture at the other end's side of the wire.
+/// Everything between a host and the tunnel's other end, with a capture at the other end's side of
+/// the wire.
 fn captured(host: &Host, peer: &Peer, expect: &Expect<'_>) {
     let capture = Capture::start(&peer.ns, "eth0");
     for (ours, theirs) in [(&host.v4, "10.99.0.2"), (&host.v6, "fd99::2")] {
@@ -154,7 +161,8 @@ fn vxlan_over_ipv6_with_the_kernel_is_clean_on_the_wire() {
     );
 }
 
-/// The kernel gives a packet the mark that came with it as its group policy, and sends the mark as such.
+/// The kernel gives a packet the mark that came with it as its group policy, and sends the mark as
+/// such.
 const MARKS: &str = "table inet marks {
   chain in {
     type filter hook prerouting priority 0
@@ -197,7 +205,8 @@ fn group_policies_reach_the_kernel_and_come_from_it() {
     assert!(matches!(counters[..], [with, 0] if with > 500), "packets with the policy, and without: {counted}");
 }
 
-/// An address that another node had is the switch's now: who knows it by the other's MAC address learns ours, without a packet of its own or for it.
+/// An address that another node had is the switch's now: who knows it by the other's MAC address
+/// learns ours, without a packet of its own or for it.
 #[test]
 fn neighbours_are_told_whose_an_address_is_now() {
     const OTHERS: &str = "02:00:00:00:77:99";
@@ -247,7 +256,8 @@ impl Drop for Cable {
     }
 }
 
-/// A node: a host, and a flow-based tunnel port; our end of tunnels has a namespace of its own, whose kernel answers ARP requests.
+/// A node: a host, and a flow-based tunnel port; our end of tunnels has a namespace of its own,
+/// whose kernel answers ARP requests.
 fn node(host: &Host, vtep: &Host, uplink: &str, kind: &str, peer: &str) -> Switch {
     node_with([1500; 2], (host, vtep), uplink, (kind, peer))
 }
@@ -321,7 +331,8 @@ fn two_switches_reach_each_other() {
     }
 }
 
-/// Jumbo frames of hosts get through tunnels whole where the wire has room for them, by any way that they have checksums and segments.
+/// Jumbo frames of hosts get through tunnels whole where the wire has room for them, by any way
+/// that they have checksums and segments.
 #[test]
 fn jumbo_frames_get_through_tunnels() {
     for (kind, six) in [("geneve", false), ("vxlan", true), ("gre", true)] {
@@ -360,7 +371,8 @@ fn jumbo_frames_get_through_tunnels() {
     }
 }
 
-/// Hosts that believe that 1,500 bytes get through learn what does, and what may be cut is cut; and nothing is lost while a next hop is asked.
+/// Hosts that believe that 1,500 bytes get through learn what does, and what may be cut is cut; and
+/// nothing is lost while a next hop is asked.
 #[test]
 fn hosts_with_the_usual_mtu_get_through_a_tunnel() {
     let cable = Cable::new(1500);
@@ -397,7 +409,8 @@ fn hosts_with_the_usual_mtu_get_through_a_tunnel() {
         let output = pinged(&["-c", "1", "-W", "5", &hosts[1].v4]);
         assert!(output.status.success(), "a packet was lost while a next hop was asked: {output:?}");
     }
-    // The other host may have learned it only from how long the segments are that this one offers to take.
+    // The other host may have learned it only from how long the segments are that this one offers
+    // to take.
     for from in [0, 1] {
         let (ns, to) = (&hosts[from].ns, &hosts[1 - from].v4);
         ns.run(&["ip", "route", "flush", "cache"]);

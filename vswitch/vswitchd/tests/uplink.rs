@@ -1,7 +1,8 @@
-//! A Node whose network card is the switch's: its own addresses and connections go on behind an internal port, `tools/uplink` moves them
-//! there and back, tunnels end at the same address.
+//! A Node whose network card is the switch's: its own addresses and connections go on behind an
+//! internal port, `tools/uplink` moves them there and back, tunnels end at the same address.
 //!
-//! The Node is a namespace, vswitchd runs in it, its card is a veth to the world: a gateway, behind which more addresses are.
+//! The Node is a namespace, vswitchd runs in it, its card is a veth to the world: a gateway, behind
+//! which more addresses are.
 
 use crate::common::{ChecksumErrors, IDLE_SLEEP, Netns, Switch, iperf3, number, wait_for};
 use std::io::{BufRead, BufReader, Write};
@@ -12,7 +13,8 @@ use std::time::Duration;
 
 /// The machine may be busy with other things.
 const SOON: Duration = Duration::from_secs(60);
-/// Far above what a connection does that lives on retransmissions: workers of a busy machine may stand still for a second.
+/// Far above what a connection does that lives on retransmissions: workers of a busy machine may
+/// stand still for a second.
 const TCP_FLOOR_BPS: f64 = 1e6;
 
 const NODE: [&str; 2] = ["192.168.77.1", "fd77::1"];
@@ -201,8 +203,9 @@ impl Site {
     }
 }
 
-/// Five echo requests are answered within half a minute, and none twice. (Without `-w`, ping takes for lost what takes longer than twice
-/// what the others took; with it, it asks on until it has five answers.)
+/// Five echo requests are answered within half a minute, and none twice. (Without `-w`, ping takes
+/// for lost what takes longer than twice what the others took; with it, it asks on until it has
+/// five answers.)
 fn answers(from: &Netns, address: &str, more: &[&str], when: &str) {
     let text = from.run(&[&["ping", "-n", "-i", "0.05", "-c", "5", "-w", "30"], more, &[address]].concat());
     assert!(!text.contains("duplicates"), "{when}: {address} from {}: {text}", from.name());
@@ -262,7 +265,8 @@ fn the_nodes_connections_go_on_when_its_card_is_taken_and_given_back() {
 #[test]
 fn tunnels_end_at_the_nodes_address_and_the_rest_reaches_the_node() {
     let site = Site::new(1500);
-    // A checksum that the kernel leaves to a wire is that of the packet inside the tunnel, which a packet socket's header cannot say.
+    // A checksum that the kernel leaves to a wire is that of the packet inside the tunnel, which a
+    // packet socket's header cannot say.
     site.world.run(&["ethtool", "-K", "eth0", "tx", "off"]);
     let (_servers, mut sessions) = site.sessions();
     let pod = Netns::new("pod");
@@ -332,9 +336,10 @@ fn jumbo(from: &Netns, to: &Netns, address: &str, what: &str) {
     }
 }
 
-/// A second switch, in the world. What is tagged 100 goes on by a TAP, tag and all, and across a bridge of the kernel to a veth pair. By a
-/// packet socket on that it comes back into the switch, to a host port without the tag. So every kind of port of the kernel carries
-/// tags. (A kernel need not have VLAN interfaces.)
+/// A second switch, in the world. What is tagged 100 goes on by a TAP, tag and all, and across a
+/// bridge of the kernel to a veth pair. By a packet socket on that it comes back into the switch,
+/// to a host port without the tag. So every kind of port of the kernel carries tags. (A kernel need
+/// not have VLAN interfaces.)
 fn world_behind_a_trunk(site: &Site) -> Switch {
     let port = |name: &str, number: u32, device: &str| {
         format!("[[bridge.port]]\nname = {name:?}\nnumber = {number}\nmtu = 9000\ntype = {device}\n\n")

@@ -1,6 +1,8 @@
-//! A switch with two uplinks, each the underlay of its own addresses: tunnels leave by the one that the routes say, with that one's address, and change over while they carry traffic.
+//! A switch with two uplinks, each the underlay of its own addresses: tunnels leave by the one that
+//! the routes say, with that one's address, and change over while they carry traffic.
 //!
-//! The peer has a link to each, and the kernel's VXLAN at an address of neither: it answers to where the last packet of a host came from.
+//! The peer has a link to each, and the kernel's VXLAN at an address of neither: it answers to
+//! where the last packet of a host came from.
 
 use crate::common::{ChecksumErrors, Host, Netns, Switch, Veth, Wire, iperf3, ping};
 use std::process::{Command, Stdio};
@@ -64,7 +66,8 @@ impl Peer {
         self.ns.configure(name, &[&format!("{}/24", addresses[0]), &format!("{}/64", addresses[1])]);
     }
 
-    /// Packets in tunnels since the last time: by the near wire as it should be, by the far one likewise, and all.
+    /// Packets in tunnels since the last time: by the near wire as it should be, by the far one
+    /// likewise, and all.
     fn counted(&self) -> [u64; 3] {
         let text = self.ns.run(&["nft", "reset", "counters", "table", "inet", "tunnels"]);
         ["near", "far", "total"].map(|name| {
@@ -75,7 +78,8 @@ impl Peer {
     }
 }
 
-/// A host that is our end of a wire's tunnels: an internal port with the addresses of the link, whose kernel answers for them.
+/// A host that is our end of a wire's tunnels: an internal port with the addresses of the link,
+/// whose kernel answers for them.
 fn vtep(link: &Link, index: u8) -> Host {
     let mut vtep = Host::new(Wire::Internal, index);
     [vtep.v4, vtep.v6] = link.ours.map(str::to_owned);
@@ -147,7 +151,8 @@ fn each_tunnel_leaves_by_the_uplink_that_its_other_end_is_on() {
     no_checksum_errors(&host, &peer);
 }
 
-/// For each family of the underlay: a default gateway, then a longer prefix by the other uplink, and back.
+/// For each family of the underlay: a default gateway, then a longer prefix by the other uplink,
+/// and back.
 #[test]
 fn a_route_moves_a_tunnel_to_the_other_uplink_under_traffic() {
     for (family, end, defaults, longer) in
@@ -155,7 +160,8 @@ fn a_route_moves_a_tunnel_to_the_other_uplink_under_traffic() {
     {
         let (peer, host, vteps) = (Peer::new(), Host::new(Wire::AfPacket, 1), [vtep(&NEAR, 101), vtep(&FAR, 102)]);
         let inside = ["10.99.0.2", "fd99::2"];
-        // By a type of service of its own, else the kernel keeps the route of the address that it had learned first.
+        // By a type of service of its own, else the kernel keeps the route of the address that it
+        // had learned first.
         peer.tunnel("tun0", &["id", "7", "local", BEHIND[family], "tos", "0x10"], inside);
         let tunnel = "[[bridge.port]]\nname = \"tun\"\nnumber = 9\ntype = \"vxlan\"\noptions = { remote_ip = \"flow\", key = \"flow\" }\n\n";
         let switch = switch_for(&host, &peer, &vteps, tunnel);
@@ -200,7 +206,8 @@ fn a_route_moves_a_tunnel_to_the_other_uplink_under_traffic() {
     }
 }
 
-/// Carries out a change in the middle of pings, of which none may be lost: they wait while the next hop is asked for its address.
+/// Carries out a change in the middle of pings, of which none may be lost: they wait while the next
+/// hop is asked for its address.
 fn pinged_across(host: &Host, change: impl FnOnce()) {
     let pinging = Command::new("ip")
         .args(["netns", "exec", host.ns.name(), "ping", "-n", "-i", "0.02", "-c", "50", "-W", "2", "10.99.0.2"])

@@ -21,7 +21,8 @@ const RETRY: Duration = Duration::from_secs(10);
 /// The switch is asked this often whether it is still the one that was told.
 const CHECK: Duration = Duration::from_secs(2);
 
-/// Bytes of an increment; beyond, everything is sent, which may come in parts. (The switch takes 16 MiB.)
+/// Bytes of an increment; beyond, everything is sent, which may come in parts. (The switch takes 16
+/// MiB.)
 const INCREMENT_LEN_MAX: usize = 8 << 20;
 
 /// How refusals are taken.
@@ -36,10 +37,12 @@ pub struct Options {
 /// How far the documents are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Of each it is known what it is about. What is wrong is left out, stays as it was, or is held: the gate may open.
+    /// Of each it is known what it is about. What is wrong is left out, stays as it was, or is
+    /// held: the gate may open.
     Known,
-    /// Something cannot be read, and nobody knows what it said before: what the switch has of it must not go. So nothing goes that this agent has not told itself,
-    /// and the gate stays shut, since a policy may be in it.
+    /// Something cannot be read, and nobody knows what it said before: what the switch has of it
+    /// must not go. So nothing goes that this agent has not told itself, and the gate stays shut,
+    /// since a policy may be in it.
     Blind,
 }
 
@@ -142,7 +145,8 @@ impl Driver {
             return Ok(Some(report));
         };
         if standing == Standing::Blind && !self.has_synced && session.gate_open {
-            self.wait(); // somebody has opened the gate meanwhile, or what was to be told as a whole was refused
+            // Somebody has opened the gate meanwhile, or what was to be told as a whole was refused
+            self.wait();
             self.session = Some(session);
             return Ok(None);
         }
@@ -174,8 +178,9 @@ impl Driver {
         }
     }
 
-    /// Tells a switch that nothing is known of: everything, or, blind, what is known. None: nothing, since packets pass by what the switch has already, and groups
-    /// of which a part is not known would be written smaller than they are.
+    /// Tells a switch that nothing is known of: everything, or, blind, what is known. None:
+    /// nothing, since packets pass by what the switch has already, and groups of which a part is
+    /// not known would be written smaller than they are.
     async fn begin(
         &mut self,
         projection: &Projection,

@@ -1,4 +1,5 @@
-//! A Node without what of it cannot be: a feature that lacks its port or another feature, a field that is wrong.
+//! A Node without what of it cannot be: a feature that lacks its port or another feature, a field
+//! that is wrong.
 
 use super::DriveError;
 use super::client::Client;
@@ -8,8 +9,8 @@ use vswitch_proto::antrea::v1;
 /// Times that a Node is tried with less each time.
 const TRIES_MAX: usize = 8;
 
-/// Says what the Node is; what the switch refuses of it is left out until it can be. Returns what the switch has been told,
-/// and what is left out.
+/// Says what the Node is; what the switch refuses of it is left out until it can be. Returns what
+/// the switch has been told, and what is left out.
 ///
 /// # Errors
 /// The switch refuses what no Node is without.
@@ -36,7 +37,8 @@ pub(super) async fn initialize(
     Err(DriveError::Node(left_out))
 }
 
-/// A Node without these fields, as far as it can be; what else is wrong may be so for them. None: all of it is needed.
+/// A Node without these fields, as far as it can be; what else is wrong may be so for them. None:
+/// all of it is needed.
 fn without<'a>(node: &v1::NodeConfig, fields: impl Iterator<Item = &'a str>) -> Option<v1::NodeConfig> {
     let mut less = node.clone();
     for field in fields {
@@ -45,8 +47,8 @@ fn without<'a>(node: &v1::NodeConfig, fields: impl Iterator<Item = &'a str>) -> 
     (less != *node).then_some(less)
 }
 
-/// Leaves a field out that the switch names (`node.l7.target`), and what is of no use without it. False: no Node is
-/// without it.
+/// Leaves a field out that the switch names (`node.l7.target`), and what is of no use without it.
+/// False: no Node is without it.
 fn leave_out(node: &mut v1::NodeConfig, field: &str) -> bool {
     let field = field.strip_prefix("node.").unwrap_or(field);
     let (whole, part) = field.split_once('.').unwrap_or((field, ""));

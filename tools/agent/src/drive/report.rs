@@ -16,7 +16,8 @@ fn key(object: &v1::ObjectRef) -> Key {
     (object.kind, object.name.clone())
 }
 
-/// What a write came to, with the documents of what it is about: as they are, or (`before`) as they were.
+/// What a write came to, with the documents of what it is about: as they are, or (`before`) as they
+/// were.
 pub(super) fn report(
     result: &v1::WriteResult,
     projection: &Projection,

@@ -22,7 +22,8 @@ pub(super) struct Session {
     pub(super) is_reduced: bool,
     /// What the switch has.
     pub(super) told: BTreeMap<Key, Projected>,
-    /// What it refused as it was. A policy that is refused isolates its Pods all the same: the switch may have it.
+    /// What it refused as it was. A policy that is refused isolates its Pods all the same: the
+    /// switch may have it.
     pub(super) refused: BTreeMap<Key, Projected>,
     /// What it refused to let go.
     pub(super) kept: BTreeSet<Key>,
@@ -58,7 +59,8 @@ impl Session {
         }
     }
 
-    /// Says what the Node is, if that is another than before. What the switch refuses is told; the Node stays what it was.
+    /// Says what the Node is, if that is another than before. What the switch refuses is told; the
+    /// Node stays what it was.
     pub(super) async fn renew(
         &mut self,
         node: &v1::NodeConfig,
@@ -89,7 +91,8 @@ impl Session {
         }
     }
 
-    /// What differs from what the switch has; what it refused counts as told until it is another or is tried again.
+    /// What differs from what the switch has; what it refused counts as told until it is another or
+    /// is tried again.
     pub(super) fn change<'a>(&self, projection: &'a Projection, retries: bool) -> Change<'a> {
         let is_news = |key: &Key, projected: &Projected| match self.refused.get(key) {
             Some(refused) => retries || refused.object != projected.object,
@@ -106,7 +109,8 @@ impl Session {
         keys.into_iter().filter(|key| !projection.objects.contains_key(*key)).cloned().collect()
     }
 
-    /// An object that others may have been refused for, or that they wait for, goes or changes: its address, its port, its name.
+    /// An object that others may have been refused for, or that they wait for, goes or changes: its
+    /// address, its port, its name.
     pub(super) fn frees(&self, projection: &Projection) -> bool {
         let kinds = [v1::Kind::PeerNode, v1::Kind::Pod, v1::Kind::Service].map(|kind| kind as i32);
         let is_other = |(key, told): (&Key, &Projected)| {

@@ -24,8 +24,8 @@ const READ: [Meant; 11] = [
 /// Kinds whose objects are selected by their labels.
 const LABELLED: [&str; 3] = ["EndpointSlice", "Namespace", "Pod"];
 
-/// The kind that is meant by one that is not read; None: none is. Kinds of other people have the names of ours, so the group
-/// has to be near, or one of Kubernetes' own.
+/// The kind that is meant by one that is not read; None: none is. Kinds of other people have the
+/// names of ours, so the group has to be near, or one of Kubernetes' own.
 pub(super) fn meant(group: &str, kind: &str) -> Option<Meant> {
     if READ.contains(&(group, kind)) || unserved::is_known(group, kind) {
         return None;
@@ -45,7 +45,8 @@ pub(super) fn is_like_ours(kind: &str) -> bool {
     READ.into_iter().any(|(_, known)| is_akin(kind, known))
 }
 
-/// Whether a kind may be written for another one: misspelt, or that of the cluster for that of a namespace.
+/// Whether a kind may be written for another one: misspelt, or that of the cluster for that of a
+/// namespace.
 pub(super) fn is_akin(kind: &str, other: &str) -> bool {
     let plain = |kind: &str| {
         let kind = kind.to_ascii_lowercase();
@@ -60,7 +61,8 @@ fn is_labels(kind: &str, path: &str) -> bool {
     LABELLED.contains(&kind) && ["", "metadata", "spec"].contains(&above) && is_near(field, "labels")
 }
 
-/// Takes out of the fields that nobody knows what may be the labels of an object of this kind; the error of the first one.
+/// Takes out of the fields that nobody knows what may be the labels of an object of this kind; the
+/// error of the first one.
 pub(super) fn labels_of(kind: &str, unknown: &mut Vec<FieldError>) -> Option<FieldError> {
     let (labels, rest): (Vec<_>, Vec<_>) = unknown.drain(..).partition(|error| is_labels(kind, &error.path));
     *unknown = rest;

@@ -1,5 +1,7 @@
-//! Kinds of documents, one file each, as Kubernetes and Antrea write them. Fields that mean nothing to a Node's network are named here and left out silently.
-//! Fields that nobody knows are told and left out. In what a policy says they may narrow it, so there they make its rule, or the policy, wrong.
+//! Kinds of documents, one file each, as Kubernetes and Antrea write them. Fields that mean nothing
+//! to a Node's network are named here and left out silently. Fields that nobody knows are told and
+//! left out. In what a policy says they may narrow it, so there they make its rule, or the policy,
+//! wrong.
 
 pub mod antrea_policy;
 pub mod cluster_group;
@@ -113,7 +115,8 @@ pub enum DocumentBody {
     LeftOut,
 }
 
-/// Which object a document is about: its kind with its group, and its name; the name is empty if that is not known.
+/// Which object a document is about: its kind with its group, and its name; the name is empty if
+/// that is not known.
 pub type DocumentKey = (String, String);
 
 /// A document, and what is understood of it.
@@ -145,15 +148,16 @@ pub struct Left {
 }
 
 impl Document {
-    /// Whether what is left of it counts in place of an older form that was right. Endpoints come and go each minute: one
-    /// that is wrong holds up no other one.
+    /// Whether what is left of it counts in place of an older form that was right. Endpoints come
+    /// and go each minute: one that is wrong holds up no other one.
     pub fn prefers_left(&self) -> bool {
         let Some(left) = &self.left else { return false };
         let DocumentBody::EndpointSlice(slice) = &left.document.body else { return false };
         !slice.endpoints.is_empty() && !slice.ports.is_empty()
     }
 
-    /// The documents to read in its place: itself, or what is left of it, or both if that is in doubt.
+    /// The documents to read in its place: itself, or what is left of it, or both if that is in
+    /// doubt.
     pub fn settled(mut self) -> impl Iterator<Item = Self> {
         let left = self.left.take();
         let is_itself = left.as_ref().is_none_or(|left| left.is_in_doubt);
@@ -186,8 +190,8 @@ impl Document {
         !self.key.0.is_empty() && !self.key.0.starts_with('.') && !self.key.1.is_empty()
     }
 
-    /// Whether policies may select other Pods by this document, which is not understood, than by `old`, which is what
-    /// it said when it was right.
+    /// Whether policies may select other Pods by this document, which is not understood, than by
+    /// `old`, which is what it said when it was right.
     pub fn is_in_doubt(&self, old: &Self) -> bool {
         let DocumentBody::Wrong { has_meta, pod } = &self.body else { return false };
         let knows_labels = *has_meta || self.left.as_ref().is_some_and(|left| left.knows_labels);
@@ -201,7 +205,8 @@ impl Document {
         }
     }
 
-    /// Whether it may be what has become of `old`: it has its name, and its kind or namespace may be written wrongly.
+    /// Whether it may be what has become of `old`: it has its name, and its kind or namespace may
+    /// be written wrongly.
     pub fn may_be(&self, old: &Self) -> bool {
         let kind = |document: &Self| document.key.0.split('.').next().unwrap_or_default().to_owned();
         self.meta.name == old.meta.name
@@ -209,7 +214,8 @@ impl Document {
             && (kind(self) == kind(old) || misspelt::is_akin(&kind(self), &kind(old)))
     }
 
-    /// A document of the same object of which only `origin` is known, if policies select by such objects.
+    /// A document of the same object of which only `origin` is known, if policies select by such
+    /// objects.
     pub fn in_doubt(&self, origin: &Origin) -> Option<Self> {
         let pod = match &self.body {
             DocumentBody::Namespace | DocumentBody::ClusterGroup(_) | DocumentBody::Group(_) => None,

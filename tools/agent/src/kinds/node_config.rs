@@ -1,5 +1,6 @@
-//! NodeConfig: what the Node is, beside what Kubernetes knows of it. Of kind `NodeConfig`, apiVersion `vswitch/v1`, named as its Node. Fields and
-//! their meanings are those of `antrea.v1.NodeConfig`; what is not given has the defaults named there.
+//! NodeConfig: what the Node is, beside what Kubernetes knows of it. Of kind `NodeConfig`,
+//! apiVersion `vswitch/v1`, named as its Node. Fields and their meanings are those of
+//! `antrea.v1.NodeConfig`; what is not given has the defaults named there.
 
 use super::wellformed::{ADDRESS, error, is_address, is_host, is_mac, is_prefix, is_with_length, list};
 use crate::source::FieldError;
@@ -14,7 +15,8 @@ pub struct NodeConfigBody {
 }
 
 impl Spec {
-    /// Whether the Node is asked to have IPv4, IPv6: as it says, or as the prefixes of its Pods are.
+    /// Whether the Node is asked to have IPv4, IPv6: as it says, or as the prefixes of its Pods
+    /// are.
     pub fn asked_families(&self, pod_cidrs: &[String]) -> [bool; 2] {
         match self.families {
             Some(Families::IPv4) => [true, false],
@@ -27,8 +29,8 @@ impl Spec {
         }
     }
 
-    /// Whether the Node has IPv4, IPv6: of those that it is asked to have, those that have a prefix of Pods and an address
-    /// of the gateway. One that lacks them takes nothing from the other one.
+    /// Whether the Node has IPv4, IPv6: of those that it is asked to have, those that have a prefix
+    /// of Pods and an address of the gateway. One that lacks them takes nothing from the other one.
     pub fn families(&self, pod_cidrs: &[String]) -> [bool; 2] {
         let asked = self.asked_families(pod_cidrs);
         if self.traffic_mode == Some(TrafficMode::NetworkPolicyOnly) {

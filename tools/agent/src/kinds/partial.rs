@@ -1,7 +1,8 @@
 //! Documents of which some entries are wrong: what is left without them.
 //!
-//! An entry that is wrong is taken out of the document, and told. The rest is read as if the entry were not there. What
-//! could make a policy weaker, or mean something else, is no such entry: the whole document is wrong then.
+//! An entry that is wrong is taken out of the document, and told. The rest is read as if the entry
+//! were not there. What could make a policy weaker, or mean something else, is no such entry: the
+//! whole document is wrong then.
 
 use super::{Document, DocumentBody, Left, pod};
 use crate::source::{FieldError, Tree, Value};
@@ -95,8 +96,8 @@ pub(super) fn body(
 }
 
 impl Document {
-    /// Takes over what was read of its body. Where something is wrong it is a document that is not understood, beside what
-    /// is left of it. Returns what is wrong.
+    /// Takes over what was read of its body. Where something is wrong it is a document that is not
+    /// understood, beside what is left of it. Returns what is wrong.
     pub(super) fn fill(
         &mut self,
         body: Partial<DocumentBody>,
@@ -201,7 +202,8 @@ fn cut<'a>(kind: &str, path: &'a str, tree: &Tree) -> Option<Cut<'a>> {
     }
 }
 
-/// Which entry of a container of a Pod goes: none that may be a port with a name, which rules may mean.
+/// Which entry of a container of a Pod goes: none that may be a port with a name, which rules may
+/// mean.
 fn of_container<'a>(path: &'a str, tree: &Tree) -> Option<&'a str> {
     let container = ["spec.containers", "spec.initContainers"]
         .iter()
@@ -347,7 +349,8 @@ fn check(body: &DocumentBody) -> Vec<FieldError> {
     }
 }
 
-/// The body without these entries, with marks of what is not known any more; None: too little is left.
+/// The body without these entries, with marks of what is not known any more; None: too little is
+/// left.
 fn without(mut body: DocumentBody, cut: &[String]) -> Option<DocumentBody> {
     let is_enough = match &mut body {
         DocumentBody::Service(body) => {

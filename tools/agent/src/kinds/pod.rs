@@ -213,7 +213,8 @@ pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Bo
     typed_without_unknown(tree, unknown).map(Box::new)
 }
 
-/// Where a Pod is that is not understood: its addresses, Node and account, as far as they can be read.
+/// Where a Pod is that is not understood: its addresses, Node and account, as far as they can be
+/// read.
 pub(super) fn left_of(tree: &Tree) -> PodBody {
     let read = |path: &[&str]| tree.at(path);
     let text = |path: &[&str]| read(path).and_then(Tree::text).map(str::to_owned);

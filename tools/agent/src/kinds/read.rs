@@ -33,8 +33,9 @@ const ERRORS_MAX: usize = 20;
 /// Kinds of which there are too many, and which say too little, to keep the line of each field.
 const MANY: [&str; 2] = ["EndpointSlice", "Pod"];
 
-/// Understands the trees of one file. A `List` is as many documents as it has items; documents of kinds that do not matter are left out. A document that is not
-/// understood is there as such, with what can be read of it.
+/// Understands the trees of one file. A `List` is as many documents as it has items; documents of
+/// kinds that do not matter are left out. A document that is not understood is there as such, with
+/// what can be read of it.
 pub fn understand(file: &str, trees: Vec<Tree>) -> (Vec<Document>, Vec<Problem>) {
     let mut read = Read { file, documents: Vec::new(), problems: Vec::new() };
     for tree in trees.into_iter().flat_map(unrolled) {
@@ -60,8 +61,8 @@ fn unrolled(mut tree: Tree) -> Vec<Tree> {
     items.into_iter().flat_map(unrolled).collect()
 }
 
-/// An item that says neither version nor kind has those of its list, as `kubectl` reads it: API servers print a
-/// `PodList` so.
+/// An item that says neither version nor kind has those of its list, as `kubectl` reads it: API
+/// servers print a `PodList` so.
 fn inherit(item: &mut Tree, api: &str, kind: &str) {
     let is_given = |field: &str| item.get(field).is_some_and(|given| given.value != Value::Null);
     if kind.is_empty() || is_given("apiVersion") || is_given("kind") {
@@ -92,8 +93,8 @@ pub(super) struct Named {
     is_misspelt: bool,
 }
 
-/// The kind of a policy that does not say it, or misspells it or its group; from what it says beside. None: it is
-/// no such policy, or it says all of that.
+/// The kind of a policy that does not say it, or misspells it or its group; from what it says
+/// beside. None: it is no such policy, or it says all of that.
 fn guessed(tree: &Tree, words: &Words) -> Option<&'static str> {
     const POLICIES: [&str; 2] = ["NetworkPolicy", "ClusterNetworkPolicy"];
     let group = words.api.split_once('/').map_or("", |(group, _)| group);
@@ -109,7 +110,8 @@ fn guessed(tree: &Tree, words: &Words) -> Option<&'static str> {
         if let Some(known) = by_name.filter(|known| Class::of(group, known).is_some()) {
             return Some(known);
         }
-        // Other people's policies (Calico, Cilium) select Pods by fields of other names. What has no version is told so.
+        // Other people's policies (Calico, Cilium) select Pods by fields of other names. What has
+        // no version is told so.
         if !is_of_group {
             return by_name.filter(|_| is_about_pods && !words.api.is_empty());
         }
@@ -196,7 +198,8 @@ impl Named {
         (format!("{}.{group}", self.words.kind), name)
     }
 
-    /// The document as one that is not understood. Of the metadata so much that has been understood.
+    /// The document as one that is not understood. Of the metadata so much that has been
+    /// understood.
     pub(super) fn wrong(&self, origin: Origin, meta: Option<Meta>) -> Document {
         let has_meta = meta.is_some();
         let is_name = |name: &str| !name.is_empty() && is_name(name);
@@ -231,8 +234,8 @@ pub(super) struct Read<'a> {
 }
 
 impl Read<'_> {
-    /// What is no document is kept as something: nobody knows that what its file said before is gone. A page of a
-    /// server in place of a file, or a list of documents, may hold a policy.
+    /// What is no document is kept as something: nobody knows that what its file said before is
+    /// gone. A page of a server in place of a file, or a list of documents, may hold a policy.
     fn shapeless(&mut self, tree: &Tree) {
         let origin = Origin::new(self.file, tree.line, "");
         let may_be_any = match &tree.value {
@@ -481,7 +484,8 @@ fn traffic_control(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Doc
     Ok(DocumentBody::TrafficControl(body))
 }
 
-/// What is not known of whom an object applies to is no field to be left out: it would apply to others.
+/// What is not known of whom an object applies to is no field to be left out: it would apply to
+/// others.
 fn narrows(unknown: &mut Vec<FieldError>) -> Result<(), FieldError> {
     match unknown.iter().position(|error| error.path.starts_with("spec.appliedTo")) {
         Some(place) => Err(unknown.remove(place)),

@@ -1,4 +1,5 @@
-//! Rules of policies one by one: a rule that is not understood leaves the others as they are. And what is left of a policy that is not understood.
+//! Rules of policies one by one: a rule that is not understood leaves the others as they are. And
+//! what is left of a policy that is not understood.
 
 use super::DocumentBody;
 use super::antrea_policy::{self, Action, AppliedTo};
@@ -23,7 +24,8 @@ pub struct WrongRule {
     pub action: Option<Action>,
     /// It has l7Protocols, so that allowing also denies.
     pub has_l7: bool,
-    /// What it applies to in place of the policy's (nothing: it does not say); None: that is not known.
+    /// What it applies to in place of the policy's (nothing: it does not say); None: that is not
+    /// known.
     pub applied_to: Option<Vec<AppliedTo>>,
 }
 

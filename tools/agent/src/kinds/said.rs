@@ -30,7 +30,8 @@ impl Said {
         said
     }
 
-    /// Takes note of more text; of one that was read in the wrong encoding, too, which has zeros between its letters.
+    /// Takes note of more text; of one that was read in the wrong encoding, too, which has zeros
+    /// between its letters.
     pub(super) fn add(&mut self, text: &str) {
         let plain = text.contains('\0').then(|| text.replace('\0', ""));
         let text = plain.as_deref().unwrap_or(text);
@@ -40,8 +41,8 @@ impl Said {
         self.is_antrea |= has(&OF_ANTREA);
     }
 
-    /// The kind of policy that something of a kind, as far as it is known, may be. Antrea's, which goes before that of
-    /// Kubernetes, if it may be either.
+    /// The kind of policy that something of a kind, as far as it is known, may be. Antrea's, which
+    /// goes before that of Kubernetes, if it may be either.
     pub(super) fn class(self, kind: &str) -> Option<Class> {
         let kind = kind.strip_suffix("List").unwrap_or(kind);
         let is_one = self.is_policy || (self.is_selector && !SELECTING.contains(&kind));

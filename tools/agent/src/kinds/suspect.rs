@@ -10,7 +10,8 @@ use crate::source::{Tree, Unread, Value};
 /// What names of lists end with of which rules that deny may be, or go by.
 const DENYING: [&str; 3] = ["PolicyList", "GroupList", "NamespaceList"];
 
-/// A document that is no YAML, as far as its text says what it is, and a policy that it may be; none: nobody knows.
+/// A document that is no YAML, as far as its text says what it is, and a policy that it may be;
+/// none: nobody knows.
 pub fn understand_unread(file: &str, unread: &Unread) -> Vec<Document> {
     let (named, line) = (Named::of(&unread.words), unread.error.line);
     let origin = Origin::new(file, line, &named.what());
@@ -38,7 +39,8 @@ impl Read<'_> {
         self.documents.push(Document { key, origin, meta: Meta::default(), says_namespace: false, body, left: None });
     }
 
-    /// A `List` without a list of items; whether it is one. Without items it is a file that is not filled yet.
+    /// A `List` without a list of items; whether it is one. Without items it is a file that is not
+    /// filled yet.
     pub(super) fn list(&mut self, tree: &Tree) -> bool {
         let origin = Origin::new(self.file, tree.line, "");
         let kind = tree.get("kind").and_then(Tree::text).unwrap_or_default();
@@ -116,8 +118,8 @@ impl Named {
         })
     }
 
-    /// What seems to be the begin of a document of a kind that is not known: it takes nothing away. With the begin of the name
-    /// of a kind it may be any.
+    /// What seems to be the begin of a document of a kind that is not known: it takes nothing away.
+    /// With the begin of the name of a kind it may be any.
     pub(super) fn cut(&self, origin: Origin, tree: &Tree) -> Option<Document> {
         let (group, word) = (self.group.as_str(), self.words.kind.as_str());
         let is_begin = |known: &str| known.starts_with(word) && (known == "List" || kind(group, known).is_some());

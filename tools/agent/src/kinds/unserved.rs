@@ -56,7 +56,8 @@ pub(super) fn is_silent(group: &str, kind: &str) -> bool {
     GROUPS.contains(&group) || KINDS.contains(&(group, kind))
 }
 
-/// Whether a group is one of Kubernetes' own, or of those that have no kind of the names that are read.
+/// Whether a group is one of Kubernetes' own, or of those that have no kind of the names that are
+/// read.
 pub(super) fn is_kubernetes(group: &str) -> bool {
     group.is_empty() || GROUPS.contains(&group)
 }

@@ -1,5 +1,5 @@
-//! Texts that are addresses, prefixes, MAC addresses, names of ports: what the switch would refuse, and the whole object
-//! with it, is told of its entry.
+//! Texts that are addresses, prefixes, MAC addresses, names of ports: what the switch would refuse,
+//! and the whole object with it, is told of its entry.
 
 use crate::source::FieldError;
 use std::net::IpAddr;

@@ -12,7 +12,8 @@ const CHANGED: u8 = 1;
 /// It is of another file.
 const OTHER: u8 = 2;
 
-/// Documents in the order in which they count; and objects that several say differently of which none was in force.
+/// Documents in the order in which they count; and objects that several say differently of which
+/// none was in force.
 pub(super) fn in_turn(mut documents: Vec<Document>, before: &Model) -> (Vec<Document>, BTreeSet<DocumentKey>) {
     documents.sort_by(|a, b| a.origin.cmp(&b.origin));
     let mut by_key: HashMap<&DocumentKey, Vec<&Document>> = HashMap::with_capacity(documents.len());
@@ -49,7 +50,8 @@ fn is_same(one: &Document, other: &Document) -> bool {
     one.meta == other.meta && one.body == other.body
 }
 
-/// The policy that was in force, if its document is not understood any more: another one of its name does not take its place.
+/// The policy that was in force, if its document is not understood any more: another one of its
+/// name does not take its place.
 fn became_wrong(all: &[&Document], before: &Model) -> Option<Document> {
     let wrong = all.iter().filter_map(|document| match &document.body {
         DocumentBody::WrongPolicy(wrong) => Some((document, wrong.class)),

@@ -8,7 +8,8 @@ use crate::resolve::groups::local_pods;
 use crate::resolve::{World, net};
 use vswitch_proto::antrea::v1;
 
-/// An Egress that matters here: it has Pods of this Node, or its address. Annotation `vswitch/translation` (Switch, Host) says who translates.
+/// An Egress that matters here: it has Pods of this Node, or its address. Annotation
+/// `vswitch/translation` (Switch, Host) says who translates.
 pub(super) fn egress(
     world: &World<'_>,
     item: &Item<EgressBody>,

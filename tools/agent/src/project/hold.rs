@@ -1,4 +1,5 @@
-//! Pods that a wrong policy may select are held: everything is dropped for them in the directions that it may speak of, by a policy whose name says of which document.
+//! Pods that a wrong policy may select are held: everything is dropped for them in the directions
+//! that it may speak of, by a policy whose name says of which document.
 
 use super::{Projection, Projector, groups_of};
 use crate::kinds::ruled::{Class, WrongPolicy};
@@ -10,7 +11,8 @@ use std::collections::BTreeSet;
 use vswitch_proto::antrea::v1::object::Object as Kinded;
 use vswitch_proto::antrea::v1::{self, Kind};
 
-/// Before all others: the first tier, and the first place in it. Of two rules of one place the one that drops comes first.
+/// Before all others: the first tier, and the first place in it. Of two rules of one place the one
+/// that drops comes first.
 const FIRST: (u32, f64) = (1, 1.0);
 
 /// Until when Pods are held: until the policy is right.
@@ -92,7 +94,8 @@ pub(super) fn key(item: &Item<WrongPolicy>) -> String {
     }
 }
 
-/// Whom a policy that is not understood may bind on this Node: as its selectors say if they are understood, else all Pods of its namespace, or all.
+/// Whom a policy that is not understood may bind on this Node: as its selectors say if they are
+/// understood, else all Pods of its namespace, or all.
 pub(super) fn selected(world: &World<'_>, item: &Item<WrongPolicy>) -> Bound {
     let namespace = Some(item.meta.namespace.as_str()).filter(|namespace| !namespace.is_empty());
     let applied = item.body.applied.as_deref();
@@ -102,8 +105,8 @@ pub(super) fn selected(world: &World<'_>, item: &Item<WrongPolicy>) -> Bound {
     Bound { pods, services: services.into_iter().collect() }
 }
 
-/// Pods of this Node that a policy may bind besides: their documents, or those of their namespaces, are not understood
-/// as they are now.
+/// Pods of this Node that a policy may bind besides: their documents, or those of their namespaces,
+/// are not understood as they are now.
 pub(super) fn doubtful(world: &World<'_>, item: &Item<WrongPolicy>) -> Bound {
     // The usual case costs nothing: all documents are understood.
     if world.model.wrong.is_empty() && !world.has_doubts() {
@@ -124,7 +127,8 @@ impl Projector<'_> {
         names.find(|name| !taken(name))
     }
 
-    /// Drops everything of the directions that a policy may speak of for some of those that it may bind.
+    /// Drops everything of the directions that a policy may speak of for some of those that it may
+    /// bind.
     pub(super) fn hold(&mut self, key: &str, item: &Item<WrongPolicy>, bound: &Bound, until: &str) {
         let origin = &item.origin;
         if bound.is_empty() {

@@ -74,13 +74,15 @@ pub fn kind(object: &Kinded) -> Kind {
     }
 }
 
-/// What the switch of `node` has to know of the cluster; and what is wrong or odd, in order of files and lines.
+/// What the switch of `node` has to know of the cluster; and what is wrong or odd, in order of
+/// files and lines.
 pub fn project(model: &Model, node: &str) -> (Projection, Vec<Problem>) {
     project_after(model, node, &mut Memory::default())
 }
 
-/// The same, if more is known of before: a policy that is wrong stays as it was when it was right, and what more it may bind is held. Without that, what stands
-/// for it is never less than what was meant.
+/// The same, if more is known of before: a policy that is wrong stays as it was when it was right,
+/// and what more it may bind is held. Without that, what stands for it is never less than what was
+/// meant.
 pub fn project_after(model: &Model, node: &str, memory: &mut Memory) -> (Projection, Vec<Problem>) {
     let (mut world, mut problems) = World::new(model, node, &mut memory.holders);
     memory.forget_tiers(model);

@@ -16,7 +16,8 @@ pub(super) fn mac_address(octets: Vec<u8>) -> MacAddress {
     MacAddress { octets }
 }
 
-/// The configuration of a Node: what its NodeConfig says, and its Node's object where that is silent.
+/// The configuration of a Node: what its NodeConfig says, and its Node's object where that is
+/// silent.
 pub(super) fn config(
     model: &Model,
     name: &str,

@@ -1,5 +1,5 @@
-//! Policies whose name another one has, which counts. What they deny stays denied: their Pods are held that the one that counts does not bind, and rules that deny
-//! are in force beside it.
+//! Policies whose name another one has, which counts. What they deny stays denied: their Pods are
+//! held that the one that counts does not bind, and rules that deny are in force beside it.
 
 use super::hold::{self, Bound};
 use super::policies::Form;
@@ -89,7 +89,8 @@ impl Projector<'_> {
         self.add_policy(Some((guard, Groups { address, applied })), origin);
     }
 
-    /// Leaves rules out of a policy of Kubernetes that others of its name do not have, none of which was in force.
+    /// Leaves rules out of a policy of Kubernetes that others of its name do not have, none of
+    /// which was in force.
     pub(super) fn narrow(&self, form: &Form<'_>, policy: &mut Policy) -> bool {
         let Some((counts, groups)) = policy else { return false };
         let count = counts.rules.len();
@@ -134,7 +135,8 @@ fn says_the_same(one: &v1::NetworkPolicy, other: &v1::NetworkPolicy) -> bool {
     !has_own(one) && !has_own(other) && all(one) == all(other)
 }
 
-/// What a rule denies. What it leaves to other policies, or to an engine, is not known to be allowed.
+/// What a rule denies. What it leaves to other policies, or to an engine, is not known to be
+/// allowed.
 fn denying(rule: &v1::Rule) -> Option<v1::Rule> {
     let action = rule.action();
     match action {

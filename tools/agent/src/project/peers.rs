@@ -7,8 +7,9 @@ use crate::problem::Problem;
 use crate::resolve::{World, net, nodes};
 use vswitch_proto::antrea::v1;
 
-/// A peer; None: it has no address yet. Annotations `vswitch/path` (Tunnel, Gateway, Uplink), `vswitch/mac`, `vswitch/tunnel-port` and
-/// `vswitch/gateway-addresses` say what Kubernetes does not know.
+/// A peer; None: it has no address yet. Annotations `vswitch/path` (Tunnel, Gateway, Uplink),
+/// `vswitch/mac`, `vswitch/tunnel-port` and `vswitch/gateway-addresses` say what Kubernetes does
+/// not know.
 pub(super) fn peer(
     world: &World<'_>,
     item: &Item<NodeBody>,

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use vswitch_proto::antrea::v1::Kind;
 use vswitch_proto::antrea::v1::object::Object as Kinded;
 
-/// What documents said when they were right: of policies all, of Tiers their priorities, of Pods of other Nodes whose addresses are.
+/// What documents said when they were right: of policies all, of Tiers their priorities, of Pods of
+/// other Nodes whose addresses are.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     k8s: BTreeMap<String, Item<k8s_policy::K8sPolicyBody>>,
@@ -34,7 +35,8 @@ impl Memory {
         (!told.iter().any(Problem::is_error)).then_some(policy)
     }
 
-    /// Forgets Tiers that have no document any more and that no policy names, as it is or as it was: their places are free.
+    /// Forgets Tiers that have no document any more and that no policy names, as it is or as it
+    /// was: their places are free.
     pub(super) fn forget_tiers(&mut self, model: &Model) {
         let mut named = tiers::named(model);
         named.extend(self.antrea.values().filter_map(|item| item.body.spec.tier.as_deref()));

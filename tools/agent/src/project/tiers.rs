@@ -12,7 +12,8 @@ struct Wanted<'a> {
     origin: &'a Origin,
 }
 
-/// Priorities of Tiers by their names: as documents say, or as they were (`before`); and what is wrong.
+/// Priorities of Tiers by their names: as documents say, or as they were (`before`); and what is
+/// wrong.
 pub(super) fn tiers(model: &Model, before: &BTreeMap<String, u32>) -> (BTreeMap<String, u32>, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut refuse = |of: &Wanted<'_>, reason: String| {

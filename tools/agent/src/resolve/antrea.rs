@@ -12,8 +12,8 @@ use crate::problem::{Origin, Problem};
 use std::collections::BTreeMap;
 use vswitch_proto::antrea::v1;
 
-/// A policy of Antrea; of a namespace if `item` has one. A rule that is wrong is told in `odd`; what stands for it is never weaker. An error is about the policy
-/// as a whole.
+/// A policy of Antrea; of a namespace if `item` has one. A rule that is wrong is told in `odd`;
+/// what stands for it is never weaker. An error is about the policy as a whole.
 pub fn policy(
     world: &World<'_>,
     item: &Item<AntreaPolicyBody>,
@@ -78,7 +78,8 @@ pub fn policy(
     Ok(Some((policy, groups)))
 }
 
-/// Pods and Services that a policy may bind of which nothing but this is known; `applied` is None if that is not.
+/// Pods and Services that a policy may bind of which nothing but this is known; `applied` is None
+/// if that is not.
 pub fn may_bind(
     world: &World<'_>,
     origin: &Origin,

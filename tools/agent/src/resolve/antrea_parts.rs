@@ -46,7 +46,8 @@ const IGMP_TO_POD: [u8; 1] = [0x11];
 /// IGMP messages that a Pod sends: reports of version 1, 2 and 3.
 const IGMP_FROM_POD: [u8; 3] = [0x12, 0x16, 0x22];
 
-/// Whether the types of IGMP messages are of the rule's direction, as the schema of Antrea's policies has it.
+/// Whether the types of IGMP messages are of the rule's direction, as the schema of Antrea's
+/// policies has it.
 pub(super) fn igmp_types(place: FieldPlace<'_>, is_ingress: bool, rule: &Rule) -> Result<(), Box<Problem>> {
     let (known, reason): (&[u8], _) = if is_ingress {
         (&IGMP_TO_POD, "is 0x11 (query) in rules of ingress")

@@ -40,7 +40,8 @@ impl RulePlace<'_> {
         self.section == "ingress"
     }
 
-    /// What a rule becomes. Of one that is wrong: nothing if it would only allow, else what drops everything of its direction, at its place.
+    /// What a rule becomes. Of one that is wrong: nothing if it would only allow, else what drops
+    /// everything of its direction, at its place.
     pub(super) fn drafts(&self, context: &Context<'_>, ruled: &Ruled<Rule>, odd: &mut Vec<Problem>) -> Vec<Draft> {
         let path = format!("spec.{}[{}]", self.section, self.number);
         let (action, has_l7, own) = match ruled {
@@ -150,7 +151,8 @@ impl OneRule<'_> {
         Ok(Draft { rule, applied, has_own, services, peers, ports })
     }
 
-    /// Its name, if no other rule of the policy has it: so it is the same rule when others come before it. Else its place.
+    /// Its name, if no other rule of the policy has it: so it is the same rule when others come
+    /// before it. Else its place.
     fn id(&self) -> String {
         let name = &self.rule.name;
         let is_id =

@@ -1,4 +1,5 @@
-//! Addresses that several Pods say to have. Such an address belongs to one of them; the others lend it nothing, and keep their other addresses.
+//! Addresses that several Pods say to have. Such an address belongs to one of them; the others lend
+//! it nothing, and keep their other addresses.
 
 use super::net::contains;
 use crate::kinds::pod::PodBody;
@@ -30,8 +31,9 @@ enum Lost {
     Unsure(String),
 }
 
-/// Takes from Pods the addresses that are others'. A Pod of this Node has its addresses, but those of another Node's prefix. Of Pods of other Nodes has an address who is
-/// of the Node whose prefix it is of; else who had it `before`; else nobody.
+/// Takes from Pods the addresses that are others'. A Pod of this Node has its addresses, but those
+/// of another Node's prefix. Of Pods of other Nodes has an address who is of the Node whose prefix
+/// it is of; else who had it `before`; else nobody.
 pub(super) fn settle(model: &Model, node: &str, claims: &mut [Claim<'_>], before: &Holders) -> (Holders, Vec<Problem>) {
     let mut by_address: BTreeMap<IpAddr, Vec<usize>> = BTreeMap::new();
     for (i, claim) in claims.iter().enumerate().filter(|(_, claim)| !claim.item.body.spec.host_network) {

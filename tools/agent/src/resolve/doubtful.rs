@@ -1,4 +1,5 @@
-//! Pods that may be more than they are known to be, since their document or their namespace's is not understood. Rules that deny mean them, too.
+//! Pods that may be more than they are known to be, since their document or their namespace's is
+//! not understood. Rules that deny mean them, too.
 
 use super::selector::matches;
 use super::spaces::Meant;
@@ -36,9 +37,11 @@ impl<'a> Among<'a> {
 /// What is not known.
 #[derive(Debug, Default)]
 pub(super) struct Doubtful {
-    /// Pods whose documents are not understood, by their indices, and whether their labels are known.
+    /// Pods whose documents are not understood, by their indices, and whether their labels are
+    /// known.
     pods: BTreeMap<usize, bool>,
-    /// Pods that documents say differently, none of which was in force: what another one says; None: that is not known.
+    /// Pods that documents say differently, none of which was in force: what another one says;
+    /// None: that is not known.
     twins: BTreeMap<usize, Option<usize>>,
     /// There are Pods of namespaces of which not all labels are known.
     pub(super) has_spaces: bool,

@@ -48,7 +48,8 @@ impl FieldPlace<'_> {
     }
 }
 
-/// Pods by two selectors, as Antrea's kinds have them: without namespaces, those of `namespace` (or all, if that is not given).
+/// Pods by two selectors, as Antrea's kinds have them: without namespaces, those of `namespace` (or
+/// all, if that is not given).
 pub fn selected(
     place: FieldPlace<'_>,
     (pods, namespaces): (Option<&Selector>, Option<&Selector>),
@@ -92,7 +93,8 @@ pub struct Found {
     pub blocks: Vec<v1::IpBlock>,
     /// It is there, and what it refers to.
     pub is_there: bool,
-    /// A document says it, or a child of it, otherwise, or is not understood as it is now: it may be more.
+    /// A document says it, or a child of it, otherwise, or is not understood as it is now: it may
+    /// be more.
     pub is_in_doubt: bool,
     /// Of documents that say it differently none was in force.
     pub is_unsettled: bool,
@@ -141,7 +143,8 @@ impl Named<'_> {
         self.namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
     }
 
-    /// Whether a document of the group is not understood, or says another thing than the one that counts.
+    /// Whether a document of the group is not understood, or says another thing than the one that
+    /// counts.
     fn is_in_doubt(self, world: &World<'_>, name: &str) -> bool {
         world.model.is_wrong(&format!("{}.crd.antrea.io", self.kind()), &self.full(name))
     }
@@ -151,7 +154,8 @@ impl Named<'_> {
         world.model.unsettled.contains(&(format!("{}.crd.antrea.io", self.kind()), self.full(name)))
     }
 
-    /// What a group comes to. One that is not there yet has nobody, until it comes: as Antrea has it.
+    /// What a group comes to. One that is not there yet has nobody, until it comes: as Antrea has
+    /// it.
     pub fn find(
         self,
         world: &World<'_>,

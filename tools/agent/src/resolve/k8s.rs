@@ -17,7 +17,8 @@ const LOGGING: &str = "networkpolicy.antrea.io/enable-logging";
 /// A policy as this Node has it, with the groups that it names; None: it has no effect here.
 pub type Policy = Option<(v1::NetworkPolicy, Groups)>;
 
-/// A policy of Kubernetes. A rule that is wrong is told in `odd` and left out; an error is about the policy as a whole.
+/// A policy of Kubernetes. A rule that is wrong is told in `odd` and left out; an error is about
+/// the policy as a whole.
 pub fn policy(world: &World<'_>, item: &Item<K8sPolicyBody>, odd: &mut Vec<Problem>) -> Result<Policy, Box<Problem>> {
     let spec = &item.body.spec;
     let place = FieldPlace { origin: &item.origin, path: "spec" };

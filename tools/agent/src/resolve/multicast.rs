@@ -1,4 +1,5 @@
-//! Data for multicast groups: Antrea's policies name groups as prefixes, the switch asks for them beside ports.
+//! Data for multicast groups: Antrea's policies name groups as prefixes, the switch asks for them
+//! beside ports.
 
 use super::groups::FieldPlace;
 use super::rule::{Peers, Ports};

@@ -39,7 +39,8 @@ pub fn first_address(cidr: &str) -> Option<String> {
     })
 }
 
-/// A name of hosts, in which `*` stands for any characters, in lower case and without a final dot; None: it is none.
+/// A name of hosts, in which `*` stands for any characters, in lower case and without a final dot;
+/// None: it is none.
 pub fn name_pattern(text: &str) -> Option<String> {
     let name = text.strip_suffix('.').unwrap_or(text);
     let is_label = |label: &str| {
@@ -85,7 +86,8 @@ pub fn mac(text: &str) -> Option<Vec<u8>> {
     octets.filter(|octets| octets.len() == 6)
 }
 
-/// Thousands of bits of a quantity of bits as Kubernetes writes it: `500k`, `10M`, `1Gi`. At least 1.
+/// Thousands of bits of a quantity of bits as Kubernetes writes it: `500k`, `10M`, `1Gi`. At least
+/// 1.
 pub fn kilobits(quantity: &str) -> Option<u32> {
     let digits = quantity.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor: u64 = match &quantity[digits.len()..] {

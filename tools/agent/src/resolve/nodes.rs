@@ -22,7 +22,8 @@ fn addresses(node: &Item<node::NodeBody>) -> Vec<String> {
     own.chain(gateways(node)).collect()
 }
 
-/// Addresses of a Node's gateway: of its annotation `vswitch/gateway-addresses`, or the first ones of its Pods' prefixes.
+/// Addresses of a Node's gateway: of its annotation `vswitch/gateway-addresses`, or the first ones
+/// of its Pods' prefixes.
 pub fn gateways(node: &Item<node::NodeBody>) -> Vec<String> {
     match node.meta.annotation("gateway-addresses") {
         Some(text) => text.split(',').map(|address| address.trim().to_owned()).collect(),

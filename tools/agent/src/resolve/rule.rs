@@ -1,4 +1,5 @@
-//! Rules of any kind of policy, to rules of the switch: named ports become numbers, and what they name becomes groups.
+//! Rules of any kind of policy, to rules of the switch: named ports become numbers, and what they
+//! name becomes groups.
 
 use super::world::{Members, World};
 use crate::problem::{Origin, Problem};
@@ -119,7 +120,8 @@ pub fn address_group(world: &World<'_>, name: String, members: &Members) -> v1::
     v1::AddressGroup { name, members: all.into_iter().map(member).collect() }
 }
 
-/// Rules of this Node that a draft becomes: none if it is applied to nothing here, or matches nothing.
+/// Rules of this Node that a draft becomes: none if it is applied to nothing here, or matches
+/// nothing.
 pub fn rules(world: &World<'_>, draft: &Draft, groups: &mut Groups) -> Vec<v1::Rule> {
     let mut rules = Vec::new();
     let with_numbers: Vec<v1::PortMatch> = draft.ports.iter().filter_map(matched).collect();
@@ -145,9 +147,9 @@ pub fn rules(world: &World<'_>, draft: &Draft, groups: &mut Groups) -> Vec<v1::R
     rules
 }
 
-/// A rule and whom it may mean besides. A rule that denies means them, too. Of one that does not deny all, or all that
-/// it names, it is not known what it would leave to others: in front of it, one of its own drops all that they may be
-/// meant by.
+/// A rule and whom it may mean besides. A rule that denies means them, too. Of one that does not
+/// deny all, or all that it names, it is not known what it would leave to others: in front of it,
+/// one of its own drops all that they may be meant by.
 pub fn with_doubtful(world: &World<'_>, mut draft: Draft) -> Vec<Draft> {
     let action = draft.rule.action();
     let is_ingress = draft.rule.direction() == v1::Direction::Ingress;
@@ -195,7 +197,8 @@ fn named_side<'a>(world: &World<'_>, draft: &'a Draft) -> Cow<'a, [Members]> {
     }
 }
 
-/// Tells names of ports that no Pod has which one rule, in all that has become of it, means. That there are no Pods at all is told elsewhere.
+/// Tells names of ports that no Pod has which one rule, in all that has become of it, means. That
+/// there are no Pods at all is told elsewhere.
 pub fn nameless(world: &World<'_>, origin: &Origin, path: &str, drafts: &[Draft], odd: &mut Vec<Problem>) {
     let sides: Vec<_> = drafts.iter().map(|draft| named_side(world, draft)).collect();
     let pods: BTreeSet<usize> =

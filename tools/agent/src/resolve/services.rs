@@ -321,7 +321,8 @@ fn target(pod: &Pod<'_>, port: &Port) -> Option<u16> {
     }
 }
 
-/// As the condition Ready says; without one, a Pod that is not said to be something else than running is.
+/// As the condition Ready says; without one, a Pod that is not said to be something else than
+/// running is.
 fn is_ready(pod: &Pod<'_>) -> bool {
     let status = &pod.item.body.status;
     let is_running = ["", "Running"].contains(&status.phase.as_str());

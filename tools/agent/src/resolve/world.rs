@@ -95,13 +95,14 @@ pub struct Members {
     pub pods: Rc<[usize]>,
     /// Other addresses.
     pub addresses: Vec<String>,
-    /// Pods that may be meant besides, of which that is not known since a document is not understood.
+    /// Pods that may be meant besides, of which that is not known since a document is not
+    /// understood.
     pub doubtful: Rc<[usize]>,
 }
 
 impl<'a> World<'a> {
-    /// The cluster of `model`, seen from `node`; and what is odd about its Pods. Addresses of Pods of other Nodes are those that they had before (`holders`) if several
-    /// say to have them.
+    /// The cluster of `model`, seen from `node`; and what is odd about its Pods. Addresses of Pods
+    /// of other Nodes are those that they had before (`holders`) if several say to have them.
     pub fn new(model: &'a Model, node: &'a str, holders: &mut Holders) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut world = Self {
@@ -216,7 +217,8 @@ impl<'a> World<'a> {
         candidates.filter(is_it).collect()
     }
 
-    /// Pods among which those selected are: of all ways to look for them, the one that finds the fewest.
+    /// Pods among which those selected are: of all ways to look for them, the one that finds the
+    /// fewest.
     pub(super) fn candidates(&self, spaces: &Spaces, pods: &Selector) -> Box<dyn Iterator<Item = usize> + '_> {
         let of = |found: Option<&'_ Vec<usize>>| found.map_or(0, Vec::len);
         let labels = pods.match_labels.iter().map(|(key, value)| self.by_label.get(key.as_str())?.get(value.as_str()));

@@ -1,4 +1,5 @@
-//! Trees to typed values, by serde. An error knows the path and the line of the field that it is about.
+//! Trees to typed values, by serde. An error knows the path and the line of the field that it is
+//! about.
 
 use super::tree::{Entry, Tree, Value};
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, Visitor, value::StrDeserializer};
@@ -83,7 +84,8 @@ pub fn typed<T: DeserializeOwned>(tree: &Tree) -> Result<T, FieldError> {
     T::deserialize(De(tree)).map_err(|error| error.below(tree.line, ""))
 }
 
-/// A typed value of a tree without the fields that nobody knows; they are taken out of the tree and told in `unknown`.
+/// A typed value of a tree without the fields that nobody knows; they are taken out of the tree and
+/// told in `unknown`.
 pub fn typed_without_unknown<T: DeserializeOwned>(
     tree: &mut Tree,
     unknown: &mut Vec<FieldError>,
@@ -151,7 +153,8 @@ impl<'de> Deserializer<'de> for De<'_> {
         visitor: V,
     ) -> Result<V::Value, FieldError> {
         match &self.0.value {
-            Value::List(_) => Err(de::Error::custom("a sequence, expected a mapping")), // serde would take it field by field
+            // Serde would take it field by field
+            Value::List(_) => Err(de::Error::custom("a sequence, expected a mapping")),
             _ => self.deserialize_map(visitor),
         }
     }

@@ -8,8 +8,9 @@ const SHOWN: usize = 64;
 /// [`char::REPLACEMENT_CHARACTER`] in UTF-16.
 const LOST: u16 = 0xfffd;
 
-/// The text of a file: UTF-8, or UTF-16 as some editors and shells write it. Lines end as they do everywhere. Bytes that
-/// are neither become [`char::REPLACEMENT_CHARACTER`]; the line of the first of them, from 1.
+/// The text of a file: UTF-8, or UTF-16 as some editors and shells write it. Lines end as they do
+/// everywhere. Bytes that are neither become [`char::REPLACEMENT_CHARACTER`]; the line of the first
+/// of them, from 1.
 pub(super) fn decode(bytes: &[u8]) -> (String, Option<usize>) {
     let text = match width(bytes) {
         Some(order) => {
@@ -25,7 +26,8 @@ pub(super) fn decode(bytes: &[u8]) -> (String, Option<usize>) {
     (text, lost)
 }
 
-/// How two bytes of UTF-16 are one unit; None: it is no UTF-16. Without a mark, every second byte of its first signs is zero.
+/// How two bytes of UTF-16 are one unit; None: it is no UTF-16. Without a mark, every second byte
+/// of its first signs is zero.
 fn width(bytes: &[u8]) -> Option<fn([u8; 2]) -> u16> {
     match bytes {
         [0xff, 0xfe, ..] => return Some(u16::from_le_bytes),

@@ -12,11 +12,13 @@ use std::time::{Duration, SystemTime};
 /// What is younger may be being written.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// Scans after which a file that is not there is taken to be gone: one that has another name by now is read at the second, too.
+/// Scans after which a file that is not there is taken to be gone: one that has another name by now
+/// is read at the second, too.
 const MISSING_MAX: u32 = 2;
 
-/// Manifests of a directory, and single files beside it. Files are known by name, size, inode and times; no file is read while it is being written: one that has
-/// changed is read when it has been the same for one scan, and at the first scan if it is old enough.
+/// Manifests of a directory, and single files beside it. Files are known by name, size, inode and
+/// times; no file is read while it is being written: one that has changed is read when it has been
+/// the same for one scan, and at the first scan if it is old enough.
 #[derive(Debug)]
 pub struct Directory {
     dir: PathBuf,
@@ -74,7 +76,8 @@ impl Directory {
         found
     }
 
-    /// Forgets files that are gone, but not while there is one of which nobody knows what it says: it may say the same. Whether that changes anything.
+    /// Forgets files that are gone, but not while there is one of which nobody knows what it says:
+    /// it may say the same. Whether that changes anything.
     fn forget(&mut self, found: &Found) -> bool {
         let is_below = |file: &Path| found.bad.iter().any(|(path, _)| file.starts_with(path));
         for (path, file) in &mut self.files {
@@ -98,12 +101,14 @@ impl Directory {
         changed
     }
 
-    /// Documents in force. What a file that is not there any more said, one that is there may say by now.
+    /// Documents in force. What a file that is not there any more said, one that is there may say
+    /// by now.
     pub fn documents(&self) -> Vec<Document> {
         self.documents_after(&|_| false)
     }
 
-    /// The same, if of some objects another file said something else before: one that says it is not what has become of the file that is not there any more.
+    /// The same, if of some objects another file said something else before: one that says it is
+    /// not what has become of the file that is not there any more.
     pub fn documents_after(&self, is_disputed: &dyn Fn(&DocumentKey) -> bool) -> Vec<Document> {
         let files = || self.files.values().filter(|file| file.missing == 0);
         let there: HashSet<_> = files().flat_map(|file| &file.documents).map(|document| &document.key).collect();
@@ -226,7 +231,8 @@ mod tests {
                 assert_eq!((names(&directory), lines(&directory)), (vec!["a".to_owned()], vec![]));
             }
         }
-        // Under another name it is wrong: what it said stays until it is right, and does not count twice then.
+        // Under another name it is wrong: what it said stays until it is right, and does not count
+        // twice then.
         fs::rename(dir.path().join("a.yaml"), dir.path().join("b.yaml")).expect("renamed");
         fs::write(dir.path().join("c.yaml"), "kind: [").expect("written");
         for _ in 0..4 {

@@ -40,7 +40,8 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Reads it; whether that changes anything. `gone` is what files said that are not there any more: it may say the same.
+    /// Reads it; whether that changes anything. `gone` is what files said that are not there any
+    /// more: it may say the same.
     pub(super) fn read(&mut self, path: &Path, stamp: Stamp, gone: &ByKey) -> bool {
         let name = shown(path);
         match contents(path) {
@@ -146,8 +147,8 @@ impl File {
     }
 }
 
-/// What a file said that may be there under another kind or namespace, which is not what anybody meant: it stays, and policies
-/// select it in doubt.
+/// What a file said that may be there under another kind or namespace, which is not what anybody
+/// meant: it stays, and policies select it in doubt.
 fn renamed(documents: &[Document], old: &ByKey) -> (Vec<Document>, Vec<Problem>) {
     let (mut stay, mut told) = (Vec::new(), Vec::new());
     let keys: HashSet<&DocumentKey> = documents.iter().map(|document| &document.key).collect();
@@ -168,8 +169,9 @@ pub(super) fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// What a file holds. Only what answers at once is read: no read of a regular file waits for somebody, but for those of
-/// the kernel (`/proc/kmsg`), and those of a mount whose server does not answer.
+/// What a file holds. Only what answers at once is read: no read of a regular file waits for
+/// somebody, but for those of the kernel (`/proc/kmsg`), and those of a mount whose server does not
+/// answer.
 fn contents(path: &Path) -> io::Result<Vec<u8>> {
     let metadata = fs::metadata(path)?;
     let refused = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidData, reason));

@@ -1,4 +1,5 @@
-//! Where documents come from: files of a directory. (An agent of a real cluster would have another one of this, which watches the API server.)
+//! Where documents come from: files of a directory. (An agent of a real cluster would have another
+//! one of this, which watches the API server.)
 
 mod de;
 mod decode;

@@ -1,6 +1,7 @@
 //! Where the documents of a file begin.
 
-/// Texts of documents and the number of lines before each. Neither a quoted text nor a block can hold the lines that divide documents.
+/// Texts of documents and the number of lines before each. Neither a quoted text nor a block can
+/// hold the lines that divide documents.
 pub(super) fn split(text: &str) -> Vec<(usize, &str)> {
     let (mut parts, mut begin, mut first, mut at) = (Vec::new(), 0, 0, 0);
     for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -21,8 +22,9 @@ pub(super) fn split(text: &str) -> Vec<(usize, &str)> {
     parts
 }
 
-/// The same of the text of one document in which others seem to begin whose `---` was forgotten or misspelt: each that says
-/// again at the begin of a line what it is, and something beside that; and each mapping of JSON behind another.
+/// The same of the text of one document in which others seem to begin whose `---` was forgotten or
+/// misspelt: each that says again at the begin of a line what it is, and something beside that; and
+/// each mapping of JSON behind another.
 pub(super) fn without_markers(part: &str) -> Vec<(usize, &str)> {
     let mut begins: Vec<Begin> = vec![Begin::default()];
     let (mut at, mut is_closed) = (0, false);

@@ -116,8 +116,8 @@ impl Tree {
         }
     }
 
-    /// Takes note of another value of the same key. What is said twice means the same once; else neither is taken.
-    /// False: there are too many.
+    /// Takes note of another value of the same key. What is said twice means the same once; else
+    /// neither is taken. False: there are too many.
     pub(super) fn or(&mut self, other: Self) -> bool {
         if let Value::Wrong(wrong) = &mut self.value
             && !wrong.values.is_empty()
@@ -176,7 +176,8 @@ impl Tree {
         }
     }
 
-    /// Takes away the field at `path`, and those at paths that differ in places in sequences only; paths and lines of them.
+    /// Takes away the field at `path`, and those at paths that differ in places in sequences only;
+    /// paths and lines of them.
     pub fn cut(&mut self, path: &str) -> Vec<(String, usize)> {
         let mut cut = Vec::new();
         self.cut_below("", &shape(path), &mut cut);
@@ -268,8 +269,9 @@ pub(crate) fn plain(text: &str) -> Value {
     }
 }
 
-/// A whole number with a prefix: `0x50`, `0b1010000`, `0o120`, and `0120`, which is octal to go-yaml, too. A decimal
-/// number in its place would be another port. `0900` is no octal number, and decimal there.
+/// A whole number with a prefix: `0x50`, `0b1010000`, `0o120`, and `0120`, which is octal to
+/// go-yaml, too. A decimal number in its place would be another port. `0900` is no octal number,
+/// and decimal there.
 fn of_base(text: &str, digits: &str) -> Option<i64> {
     let behind = digits.strip_prefix('0').filter(|behind| !behind.is_empty())?;
     let (base, digits) = match behind.as_bytes()[0].to_ascii_lowercase() {

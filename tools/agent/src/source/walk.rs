@@ -46,7 +46,8 @@ pub(super) struct Found {
     pub(super) bad: Vec<(PathBuf, String)>,
 }
 
-/// Manifests of `dir` and below. `is_known` says whether something was found at or below a path before.
+/// Manifests of `dir` and below. `is_known` says whether something was found at or below a path
+/// before.
 pub(super) fn walk(dir: &Path, is_known: &dyn Fn(&Path) -> bool) -> Found {
     let mut walk = Walk { found: Found::default(), above: Vec::new(), is_known };
     match fs::metadata(dir) {
@@ -110,8 +111,8 @@ impl Walk<'_> {
             }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // Without a link it went meanwhile. A link to nothing is not absence: what it means may be back soon, a
-                // directory of manifests among it, whose name says nothing.
+                // Without a link it went meanwhile. A link to nothing is not absence: what it means
+                // may be back soon, a directory of manifests among it, whose name says nothing.
                 if fs::symlink_metadata(&path).is_ok() {
                     self.bad(&path, "a link to nothing".to_owned());
                 }

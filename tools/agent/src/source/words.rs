@@ -19,7 +19,8 @@ pub struct Words {
 }
 
 impl Words {
-    /// Of a tree. A policy whose namespace is there twice, or not in each of its metadata, may be of another one.
+    /// Of a tree. A policy whose namespace is there twice, or not in each of its metadata, may be
+    /// of another one.
     pub(crate) fn of_tree(tree: &Tree) -> Self {
         let first = |path: &[&str]| tree.all(path).into_iter().find_map(Tree::text).unwrap_or_default().to_owned();
         let namespaces = tree.all(&["metadata", "namespace"]);

@@ -39,7 +39,8 @@ pub struct Unread {
     pub text: String,
 }
 
-/// The documents of a file, if all of them are YAML in which all values are some; empty ones are left out.
+/// The documents of a file, if all of them are YAML in which all values are some; empty ones are
+/// left out.
 pub fn documents(text: &str) -> Result<Vec<Tree>, YamlError> {
     let trees: Vec<Tree> = parts(text).into_iter().collect::<Result<_, _>>().map_err(|unread| unread.error)?;
     match trees.iter().find_map(Tree::first_wrong) {
@@ -48,7 +49,8 @@ pub fn documents(text: &str) -> Result<Vec<Tree>, YamlError> {
     }
 }
 
-/// The documents of a file, each by itself: one that is no YAML takes no other one with it. Empty ones are left out.
+/// The documents of a file, each by itself: one that is no YAML takes no other one with it. Empty
+/// ones are left out.
 pub fn parts(text: &str) -> Vec<Result<Tree, Unread>> {
     read(text).0
 }

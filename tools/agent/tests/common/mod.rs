@@ -71,7 +71,8 @@ pub fn http(port: u16) -> String {
     format!(", containers: [{{name: c, image: x, ports: [{{name: http, containerPort: {port}}}]}}]")
 }
 
-/// Namespaces a (prod) and b (test); Pods web (two, of other numbers for http), db, and one on another Node.
+/// Namespaces a (prod) and b (test); Pods web (two, of other numbers for http), db, and one on
+/// another Node.
 pub fn pods() -> String {
     [
         "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {env: prod}}\n".to_owned(),

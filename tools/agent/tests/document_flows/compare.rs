@@ -21,7 +21,8 @@ pub(crate) struct Difference {
     pub(crate) with: Vec<(String, String)>,
 }
 
-/// Reads a list: paragraphs of a title (`7,11: reason`) and lines, the document's behind `- `, ours behind `+ `. `#` begins a remark.
+/// Reads a list: paragraphs of a title (`7,11: reason`) and lines, the document's behind `- `, ours
+/// behind `+ `. `#` begins a remark.
 pub(crate) fn differences(text: &str) -> Vec<Difference> {
     let mut all: Vec<Difference> = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {

@@ -196,7 +196,8 @@ fn groups(node_state: &NodeState) -> Vec<(String, String)> {
     pairs
 }
 
-/// The document's numbers of what is not ours stand out: something has a number there that is nobody's.
+/// The document's numbers of what is not ours stand out: something has a number there that is
+/// nobody's.
 fn with_strangers(mut pairs: Vec<(String, String)>) -> Vec<(String, String)> {
     let theirs: Vec<String> = pairs.iter().map(|(_, theirs)| theirs.clone()).collect();
     for text in theirs {
@@ -207,7 +208,8 @@ fn with_strangers(mut pairs: Vec<(String, String)>) -> Vec<(String, String)> {
     pairs
 }
 
-/// A line with other texts, all at once, so that none is replaced twice. A text may end with the line: with a newline.
+/// A line with other texts, all at once, so that none is replaced twice. A text may end with the
+/// line: with a newline.
 fn replaced(line: &str, pairs: &[(String, String)]) -> String {
     let line = format!("{line}\n");
     let (mut rest, mut out) = (line.as_str(), String::new());

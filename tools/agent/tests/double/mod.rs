@@ -1,4 +1,5 @@
-//! A double of NodeService and SyncService: it keeps what it is told, and refuses what it is told to refuse.
+//! A double of NodeService and SyncService: it keeps what it is told, and refuses what it is told
+//! to refuse.
 
 #![allow(dead_code, unreachable_pub, missing_docs)] // each test has its own part of this
 

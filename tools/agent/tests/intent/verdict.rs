@@ -1,5 +1,5 @@
-//! What policies as the switch takes them say of packets: of Antrea's the first rule in order of tiers, priorities and places, then Kubernetes' isolation, then
-//! the baseline tier.
+//! What policies as the switch takes them say of packets: of Antrea's the first rule in order of
+//! tiers, priorities and places, then Kubernetes' isolation, then the baseline tier.
 
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_agent::project::Projection;

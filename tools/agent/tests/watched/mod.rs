@@ -82,7 +82,8 @@ impl Watched {
         objects.filter_map(|projected| policy(projected.object.object.as_ref())).collect()
     }
 
-    /// Pods and addresses that rules of one action name as peers; those of rules for anybody are `*`.
+    /// Pods and addresses that rules of one action name as peers; those of rules for anybody are
+    /// `*`.
     pub fn peers(&self, actions: &[RuleAction]) -> BTreeSet<String> {
         let mut peers = BTreeSet::new();
         for rule in self.policies().into_iter().flat_map(|policy| policy.rules) {

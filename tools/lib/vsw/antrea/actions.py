@@ -15,7 +15,8 @@ PING_S = machine.PATIENCE_S // 2  # that ping(8) waits: less than `machine.outpu
 DENIED_LIMIT = 0.6  # seconds that a packet which must be dropped gets to arrive anyway
 BOTH = (4, 6)
 
-# What a socket of UDP hears of ICMP 3/3 and ICMPv6 1/4 (nobody listens there), and of 3/10 and 1/1 (prohibited).
+# What a socket of UDP hears of ICMP 3/3 and ICMPv6 1/4 (nobody listens there), and of 3/10 and 1/1
+# (prohibited).
 UNREACHABLE = {family: errno.ECONNREFUSED for family in BOTH}
 PROHIBITED = {4: errno.EHOSTUNREACH, 6: errno.EACCES}
 
@@ -37,7 +38,8 @@ def silence(where, ask):
 
 
 def guarded(scenes):
-    """These scenes. What goes wrong between them is one more, which fails, and there the others of them end."""
+    """These scenes. What goes wrong between them is one more, which fails, and there the others of
+    them end."""
     try:
         for scene in scenes:  # not `yield from`, by which their cleanup would get here as well
             yield scene
@@ -46,7 +48,8 @@ def guarded(scenes):
 
 
 def chosen(scenes, titles):
-    """Of these scenes those whose titles begin so, in the same order. What comes behind the last one is not begun."""
+    """Of these scenes those whose titles begin so, in the same order. What comes behind the last
+    one is not begun."""
     left = list(titles)
     for scene in scenes:
         if scene[0].startswith(left[0]):
@@ -62,7 +65,8 @@ def _raise(error, _family):
 
 
 class Actions:
-    """Makes functions of the IP version that return the result as text. `node` has the namespaces; `owners` says who has which IPv4 address."""
+    """Makes functions of the IP version that return the result as text. `node` has the namespaces;
+    `owners` says who has which IPv4 address."""
 
     def __init__(self, node, owners):
         self.node, self.space = node, node.names

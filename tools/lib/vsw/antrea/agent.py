@@ -1,6 +1,8 @@
-"""A small agent: it answers packets to a Service without Endpoints, as Antrea's does, with a TCP reset or an ICMP error.
+"""A small agent: it answers packets to a Service without Endpoints, as Antrea's does, with a TCP
+reset or an ICMP error.
 
-The document's flows need it. Those that the switch makes of what the control agent declares refuse by themselves, and only tell."""
+The document's flows need it. Those that the switch makes of what the control agent declares refuse
+by themselves, and only tell."""
 
 import json
 import struct
@@ -39,7 +41,8 @@ def _pseudo_tail(width, protocol, length):
 
 
 def refusal(frame):
-    """The frame that refuses this one: a reset for TCP, "port unreachable" for others; None when it is not IP."""
+    """The frame that refuses this one: a reset for TCP, "port unreachable" for others; None when it
+    is not IP."""
     kind = frame[12:14]
     if kind == b"\x08\x00":
         start, protocol = 14 + (frame[14] & 15) * 4, frame[23]

@@ -1,4 +1,5 @@
-"""The scenes of the document, on a Node that the control agent has programmed, and what only an agent can show."""
+"""The scenes of the document, on a Node that the control agent has programmed, and what only an
+agent can show."""
 
 import contextlib
 import time
@@ -27,13 +28,16 @@ from .trace_scenes import TraceScenes
 from .unanswered import DATAGRAMS, same_endpoint
 from .world import CLIENT, WEB, WEB2
 
-# What depends on a flow that the document shows and no agent writes: a client that affinity has led to an endpoint that there never was.
+# What depends on a flow that the document shows and no agent writes: a client that affinity has led
+# to an endpoint that there never was.
 NOT_HERE = ("session affinity to an Endpoint that is gone", "Egress: web2 -> internet")
 
-# Rules that are others here: of two flows of one priority that both match, the one that was added first counts.
+# Rules that are others here: of two flows of one priority that both match, the one that was added
+# first counts.
 WORDS = {"L3Forwarding nw_dst=10.10.0.1": "L3Forwarding priority=210"}
 
-# Every kind of Service, with the rule of ServiceLB that takes the packets before the first answer (of affinity, a learned rule takes others).
+# Every kind of Service, with the rule of ServiceLB that takes the packets before the first answer
+# (of affinity, a learned rule takes others).
 UNANSWERED = [(*kind, rule or "nw_dst=10.96.76.15") for *kind, rule in KINDS if not kind[0].startswith("no Service")]
 
 
@@ -106,7 +110,8 @@ class AgentScenes(NameScenes, Telling, Records, L7Scenes, BadInput, Scenes):
                 machine.expect("no Egress has a meter", lambda: not rated(), rated)
 
     def egress_limited(self, family):
-        """More than the rate, at once: what does not arrive was dropped by the meter, and counted."""
+        """More than the rate, at once: what does not arrive was dropped by the meter, and
+        counted."""
         return traffic.flood(self.space[WEB2.name], self.space["outside"], of(world.INTERNET, family), lambda: self._dropped(family))
 
     def _dropped(self, family):
@@ -130,11 +135,13 @@ class AgentScenes(NameScenes, Telling, Records, L7Scenes, BadInput, Scenes):
     # What changes while packets flow.
 
     def changes(self):
-        """An endpoint leaves: a client of UDP finds another one by its next datagram; a connection of TCP to one that stays goes on."""
+        """An endpoint leaves: a client of UDP finds another one by its next datagram; a connection
+        of TCP to one that stays goes on."""
         yield ("an Endpoint leaves: client's datagrams find the other", self.endpoint_leaves, [Rule("ServiceLB nw_dst=10.105.31.235")], (4,))
 
     def endpoint_leaves(self, family):
-        """`web` or `peer` answers; whoever it is leaves the Service; the other one answers the same socket."""
+        """`web` or `peer` answers; whoever it is leaves the Service; the other one answers the same
+        socket."""
         endpoints = {WEB.name: of(WEB.v4, family), PEER: of(world.REMOTE, family)}
         with contextlib.ExitStack() as stack:
             client = stack.enter_context(traffic.make_socket(self.space[CLIENT.name], traffic.family_of(of(world.CLUSTER_IP, family)), traffic.DATAGRAM))
@@ -170,7 +177,8 @@ class AgentScenes(NameScenes, Telling, Records, L7Scenes, BadInput, Scenes):
         yield "the agent comes back to a directory without some objects", self.swept, [], (4,)
 
     def agent_dies(self, family):
-        """A connection from before lives on, new ones are made meanwhile; the sync changes nothing."""
+        """A connection from before lives on, new ones are made meanwhile; the sync changes
+        nothing."""
         address = of(world.CLUSTER_IP, family)
         with traffic.connect(self.space[CLIENT.name], address, HTTP) as before:
             flows = self._flows()
@@ -194,7 +202,8 @@ class AgentScenes(NameScenes, Telling, Records, L7Scenes, BadInput, Scenes):
             raise Failure("the connection from before broke off")
 
     def swept(self, family):
-        """Policies and Services bind until the agent is there again, though their manifest has gone with it; then nothing is left of them, and others go on."""
+        """Policies and Services bind until the agent is there again, though their manifest has gone
+        with it; then nothing is left of them, and others go on."""
         flows, objects = self._flows(), self._objects()
         copy = self.manifests.directory / refusals.MANIFEST.name
         with traffic.connect(self.space[CLIENT.name], of(world.CLUSTER_IP, family), HTTP) as before:

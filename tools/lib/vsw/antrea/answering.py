@@ -1,4 +1,5 @@
-"""An agent that answers packets in the switch's place: it is told of each, and says what becomes of it."""
+"""An agent that answers packets in the switch's place: it is told of each, and says what becomes of
+it."""
 
 import contextlib
 import json
@@ -10,7 +11,8 @@ from ..machine import PATIENCE_S, Failure
 
 
 class Answerer:
-    """Answers packets of a category with these verdicts, one after the other, the last one for all that follow; while in its `with`."""
+    """Answers packets of a category with these verdicts, one after the other, the last one for all
+    that follow; while in its `with`."""
 
     def __init__(self, switch, category, *verdicts):
         self.switch, self.category, self.verdicts = switch, category, list(verdicts)
@@ -46,7 +48,8 @@ class Answerer:
                     self.problems.append(str(failure))
 
     def check(self, least):
-        """What was told; Failure if that was not enough, of another kind, or could not be answered."""
+        """What was told; Failure if that was not enough, of another kind, or could not be
+        answered."""
         if self.problems:
             raise Failure(f"not answered: {self.problems}")
         if len(self.told) < least or any(event["category"] != self.category for event in self.told):

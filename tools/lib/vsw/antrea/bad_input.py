@@ -1,4 +1,5 @@
-"""Manifests that are wrong, beside one that is right, while connections are in use: what is wrong is named, what is right holds, and no connection notices."""
+"""Manifests that are wrong, beside one that is right, while connections are in use: what is wrong
+is named, what is right holds, and no connection notices."""
 
 import contextlib
 import threading
@@ -76,7 +77,8 @@ SAID = {
 
 
 class InUse:
-    """Connections of TCP and UDP from a namespace to each address, all of them in use until `stack` ends."""
+    """Connections of TCP and UDP from a namespace to each address, all of them in use until `stack`
+    ends."""
 
     def __init__(self, space, addresses, stack):
         self.problems, self.turns, self.ended = [], 0, threading.Event()
@@ -102,7 +104,8 @@ class InUse:
         self.thread.join()
 
     def check(self):
-        """All of them work now, and have lost nothing so far: who is not answered says nothing more."""
+        """All of them work now, and have lost nothing so far: who is not answered says nothing
+        more."""
         turns = self.turns
         machine.expect("connections are in use", lambda: self.problems or self.turns > turns + 1, lambda: self.turns)
         if self.problems:
@@ -118,7 +121,8 @@ class BadInput:
         yield "wrong manifests with --strict: nothing holds until all is right", self.wrong_and_strict, [], (4,)
 
     def wrong_beside_right(self, family):
-        """Objects first, then policies. One that was right before stays; one that never was isolates its Pods."""
+        """Objects first, then policies. One that was right before stays; one that never was
+        isolates its Pods."""
         file = self.manifests.directory / CUT
         text = file.read_text()
         with self._in_use() as in_use, contextlib.ExitStack() as stack:
@@ -140,7 +144,8 @@ class BadInput:
         return f"{len(SAID)} are named by file, line, field; the right one holds, and the policy that was cut; new connections to whom a wrong one means wait"
 
     def wrong_and_strict(self, family):
-        """A document that is wrong stops all; an object that has no effect since another one has its place does not."""
+        """A document that is wrong stops all; an object that has no effect since another one has
+        its place does not."""
         with self._in_use() as in_use, contextlib.ExitStack() as stack:
             stack.callback(self._begin)
             self._begin("--strict")

@@ -10,10 +10,12 @@ from ..machine import Failure
 
 # tshark believes checksums unless told otherwise.
 CHECKING = [word for name in ("ip", "tcp", "udp") for word in ("-o", f"{name}.check_checksum:TRUE")]
-# What iperf3 and the echoes send to these ports is no HTTP and no MySQL, and would be called malformed.
+# What iperf3 and the echoes send to these ports is no HTTP and no MySQL, and would be called
+# malformed.
 PAYLOADS = [word for port in ("tcp.port==80", "tcp.port==3306", "udp.port==80") for word in ("-d", f"{port},data")]
 SUMS = ("ip", "tcp", "udp", "icmp", "icmpv6")
-# 0 may be written as all ones, and Linux does for every protocol (skb_checksum_help): tshark calls such a checksum wrong, and says so.
+# 0 may be written as all ones, and Linux does for every protocol (skb_checksum_help): tshark calls
+# such a checksum wrong, and says so.
 ALL_ONES = '_ws.expert.message contains "Checksum 0xffff instead of 0x0000"'
 WRONG = " || ".join(["_ws.malformed", *(f"({name}.checksum.status == 0 && !({ALL_ONES}))" for name in SUMS)])
 FIELDS = ("frame.number", "frame.len", "eth.src", "eth.dst", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst", "udp.srcport", "udp.dstport",

@@ -1,4 +1,5 @@
-"""Services whose endpoints are chosen by Maglev, a Service of 5,000 endpoints, and affinity of a day: manifests and scenes."""
+"""Services whose endpoints are chosen by Maglev, a Service of 5,000 endpoints, and affinity of a
+day: manifests and scenes."""
 
 import socket
 import struct
@@ -19,7 +20,8 @@ NODE_OF = {WEB.name: "k8s-node-control-plane", WEB2.name: "k8s-node-control-plan
 ADDRESS_OF = {WEB.name: WEB.v4, WEB2.name: WEB2.v4, PEER: world.REMOTE}
 
 PORTS = range(41000, 41048)  # of the client: as many connections
-# The crowd: addresses of the other Node that all lead to its one Pod there, by ports that all lead to its server.
+# The crowd: addresses of the other Node that all lead to its one Pod there, by ports that all lead
+# to its server.
 CROWD_PORTS = range(8000, 8040)
 CROWD_OF_A_PORT = 125
 CROWD_NETS = ("10.10.1.128/25", "fd00:10:10:1::1:0/112")
@@ -126,7 +128,8 @@ class Choices:
         return any(service["name"] == f"default/{name}" for service in self.switch.json("antrea", "services"))
 
     def holds(self, family):
-        """Connections from the same port go to the same Endpoint, as long as it is there; whose goes finds another one, and the first one when it is back."""
+        """Connections from the same port go to the same Endpoint, as long as it is there; whose
+        goes finds another one, and the first one when it is back."""
         everybody = dict.fromkeys((4, 6), tuple(ADDRESS_OF))
         before = self._answers(family)
         spread = {place: sum(who == place for who in before.values()) for place in ADDRESS_OF}
@@ -147,7 +150,8 @@ class Choices:
         return {port: self._from_port(of(EVEN, family), port) for port in PORTS}
 
     def _from_port(self, address, port):
-        """Who answers a connection from this port; it ends by a reset, so that another one may begin there."""
+        """Who answers a connection from this port; it ends by a reset, so that another one may
+        begin there."""
         with traffic.make_socket(self.space[CLIENT.name], traffic.family_of(address), socket.SOCK_STREAM) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -65,7 +65,8 @@ class Crossing(Actions):
                only(here, "Classifier priority=210") + leaving(here) + arriving(there, WEB2), BOTH)
 
     def policies(self, here, there):
-        """Policies speak of Pods wherever they are: the Node of the one that is protected sees to it."""
+        """Policies speak of Pods wherever they are: the Node of the one that is protected sees to
+        it."""
         web, db = at(there, WEB.name), at(there, DB.name)
         yield (f"policy allows: {at(here, CLIENT.name)} -> {web}; TrafficControl redirects",
                self.one(at(here, CLIENT.name), there.of(WEB.v4), HTTP, web, at(here, CLIENT.name)),
@@ -125,7 +126,8 @@ class Loads(Stacks):
             yield f"iperf3, {kind}: {client} -> {server}", self.stream(client, server, service), translated, BOTH
 
     def sizes(self, source, address):
-        """Echo requests as large as a packet may be (IPv6; IPv4 has 20 bytes more), and in fragments."""
+        """Echo requests as large as a packet may be (IPv6; IPv4 has 20 bytes more), and in
+        fragments."""
 
         def run(family):
             for size in (1382, 1402 if family == 4 else 1383, 4000, 20000):

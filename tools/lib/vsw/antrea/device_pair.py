@@ -1,4 +1,5 @@
-"""An uplink that is a device in the Pods' bridge: nobody asks or answers on its link, everybody there has to know the MAC addresses."""
+"""An uplink that is a device in the Pods' bridge: nobody asks or answers on its link, everybody
+there has to know the MAC addresses."""
 
 import contextlib
 
@@ -18,9 +19,11 @@ from .wire_errors import packet
 from .world import CLIENT, DB, WEB, WEB2
 
 MAC, OUTSIDE_MAC = "02:00:00:00:55:01", "02:00:00:00:78:01"
-# On that link: the world outside, the Node as NodePorts have it, a load balancer, an external address.
+# On that link: the world outside, the Node as NodePorts have it, a load balancer, an external
+# address.
 ROUTER, NODE_PORTS, LOAD_BALANCER, EXTERNAL = (f"192.168.78.{last}" for last in (1, 102, 150, 151))
-# It is an end of tunnels by the configuration: nobody gives a VTEP Egress IPs where no underlay_bridge is.
+# It is an end of tunnels by the configuration: nobody gives a VTEP Egress IPs where no
+# underlay_bridge is.
 EGRESS_IP = EGRESS_IPS[0]
 ANY_PORT, REFUSED_PORT, NOBODY_PORT, AFFINE_PORT = range(30020, 30024)
 END = f"{DEVICE}1"

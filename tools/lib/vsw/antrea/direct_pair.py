@@ -1,4 +1,5 @@
-"""Direct server return: a client outside comes in by one Node; an Endpoint on the other one sees its address, and answers it without the first one."""
+"""Direct server return: a client outside comes in by one Node; an Endpoint on the other one sees
+its address, and answers it without the first one."""
 
 import collections
 import socket
@@ -14,7 +15,8 @@ from .node import OUTSIDE
 from .refusals_pair import NAMES, node_documents, pod_document
 from .world import CLIENT, WEB2
 
-# By the Node that the client's route leads to: the address of a Service whose only Endpoint is web2 of the other Node.
+# By the Node that the client's route leads to: the address of a Service whose only Endpoint is web2
+# of the other Node.
 FAR = {1: world.LOAD_BALANCER, 2: world.LOCAL_POLICY}
 ANY = world.EXTERNAL  # both are Endpoints; the client comes in by Node 1
 MANY = 20  # sockets, of which by chance two in a million times all would reach one of two Endpoints
@@ -85,7 +87,8 @@ class Direct(Actions):
         yield f"DSR, {unanswered.DATAGRAMS} datagrams, no answer: outside -> node@1", self.unanswered, rules, (4,)
 
     def unanswered(self, _family):
-        """Until sockets have reached either Endpoint: all that one sends before an answer goes to one."""
+        """Until sockets have reached either Endpoint: all that one sends before an answer goes to
+        one."""
         places, seen = {at(side, WEB2.name): WEB2.interface for side in SIDES}, collections.Counter()
         while len(seen) < len(places):
             if sum(seen.values()) == MANY:

@@ -51,7 +51,8 @@ def addresses(message):
 
 
 def answer(zone, asked):
-    """The answer to a question. `zone`: {name: (TTL, target)}; a target is the pair of addresses of IPv4 and IPv6, or the name that it stands for."""
+    """The answer to a question. `zone`: {name: (TTL, target)}; a target is the pair of addresses of
+    IPv4 and IPv6, or the name that it stands for."""
     name, end = _name(asked, 12)
     kind = struct.unpack_from("!H", asked, end)[0]
     records, owner = [], b"\xc0\x0c"
@@ -69,7 +70,8 @@ def answer(zone, asked):
 
 
 class Server:
-    """Answers questions in a namespace, over UDP and TCP, by a zone (see `answer`), until `stack` ends."""
+    """Answers questions in a namespace, over UDP and TCP, by a zone (see `answer`), until `stack`
+    ends."""
 
     def __init__(self, name, zone, stack):
         self.zone = zone
@@ -112,7 +114,8 @@ class Server:
 
 
 def resolve(name, server, asked, family, by_tcp=False):
-    """Addresses that a server tells somebody in a namespace. Whoever gets no answer in a second asks again, as resolvers do."""
+    """Addresses that a server tells somebody in a namespace. Whoever gets no answer in a second
+    asks again, as resolvers do."""
     wanted = question(asked, KINDS[family], 7)
     if by_tcp:
         with traffic.connect(name, server, PORT) as client:
@@ -132,7 +135,8 @@ def resolve(name, server, asked, family, by_tcp=False):
 
 
 def storm(name, server, names, family, window=64):
-    """Asks for all names, `window` of them at a time, and again for what is not answered in a second; returns (answers, asked again, seconds)."""
+    """Asks for all names, `window` of them at a time, and again for what is not answered in a
+    second; returns (answers, asked again, seconds)."""
     with traffic.make_socket(name, traffic.family_of(server), socket.SOCK_DGRAM) as client:
         client.settimeout(1.0)
         client.connect((server, PORT))

@@ -3,9 +3,9 @@
 It answers each line of its input with what it has counted, as JSON.
 
 - `serve PORT` sends back what it gets.
-- `talk PORT CONNECTIONS OWN ADDRESS...` has connections to each address, from ports from OWN up. Each
-  sends a number at a time, which must come back. It counts what was lost, how many got an answer, and
-  the longest wait.
+- `talk PORT CONNECTIONS OWN ADDRESS...` has connections to each address, from ports from OWN up.
+  Each sends a number at a time, which must come back. It counts what was lost, how many got an
+  answer, and the longest wait.
 - `knock PORT ADDRESS...` sends what must not arrive: SYNs, datagrams, TCP segments of connections
   that never were. It counts how many left.
 - `watch ADDRESS...` counts packets that came in from these, and from all addresses.
@@ -21,7 +21,8 @@ import threading
 import time
 
 PERIOD_S = 0.02
-PATIENCE_S = 180.0  # without an answer a connection is lost; TCP waits as long again as a restart took before it tries
+# Without an answer a connection is lost; TCP waits as long again as a restart took before it tries
+PATIENCE_S = 180.0
 ALL_FRAMES, OUTGOING = 3, 4  # linux/if_ether.h, linux/if_packet.h
 ND = range(133, 138)  # types of ICMPv6 that no policy is about
 
@@ -128,7 +129,8 @@ class Knock:
     def run(self):
         """For ever."""
         raw = {kind: socket.socket(kind, socket.SOCK_RAW, socket.IPPROTO_TCP) for kind in (socket.AF_INET, socket.AF_INET6)}
-        raw[socket.AF_INET6].setsockopt(socket.IPPROTO_IPV6, 7, 16)  # IPV6_CHECKSUM: the kernel fills it in
+        # IPV6_CHECKSUM: the kernel fills it in
+        raw[socket.AF_INET6].setsockopt(socket.IPPROTO_IPV6, 7, 16)
         number = 0
         while True:
             for address in self.addresses:

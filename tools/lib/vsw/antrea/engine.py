@@ -1,4 +1,5 @@
-"""An application-aware engine between two TAPs that reads TCP: what belongs to no connection that it knows both directions of does not pass."""
+"""An application-aware engine between two TAPs that reads TCP: what belongs to no connection that
+it knows both directions of does not pass."""
 
 import contextlib
 import select
@@ -10,7 +11,8 @@ from . import traffic
 from .node import INSPECT
 
 TARGET, RETURN, WIRE = "antrea-l7-tap0", "antrea-l7-tap1", "l7-wire"
-PACKET_VNET_HDR = 15  # linux/if_packet.h: what is left of checksums and segments to be done stands in front of a frame
+# linux/if_packet.h: what is left of checksums and segments to be done stands in front of a frame
+PACKET_VNET_HDR = 15
 VNET = struct.Struct("=BBHHHH")
 SYN, RST, ACK = 2, 4, 16
 HALF = 1 << 31

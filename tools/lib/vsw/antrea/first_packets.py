@@ -1,4 +1,5 @@
-"""Packets before a Service's first answer: they go where the first one went, and when that answers, its answers come back as the Service's."""
+"""Packets before a Service's first answer: they go where the first one went, and when that answers,
+its answers come back as the Service's."""
 
 import contextlib
 import dataclasses
@@ -33,7 +34,8 @@ class Case:
 
 
 class Segments:
-    """A raw socket that sends SYNs from a port of its own to an address, as IPv4 and IPv6 have it."""
+    """A raw socket that sends SYNs from a port of its own to an address, as IPv4 and IPv6 have
+    it."""
 
     def __init__(self, space, address, ports, sequence):
         self.family, self.ports, self.sequence = traffic.family_of(address), ports, sequence
@@ -66,7 +68,8 @@ class Segments:
 
 
 class FirstPackets(Actions):
-    """Makes actions of cases, all of them one after the other. Endpoints are web2, peer and the Node."""
+    """Makes actions of cases, all of them one after the other. Endpoints are web2, peer and the
+    Node."""
 
     def __init__(self, node, owners):
         super().__init__(node, owners)
@@ -166,7 +169,8 @@ class FirstPackets(Actions):
 
     @staticmethod
     def _at_one(arrived):
-        """Failure if SYNs of a case came to none, to several, or to another Endpoint than may answer."""
+        """Failure if SYNs of a case came to none, to several, or to another Endpoint than may
+        answer."""
         for case, places in arrived.items():
             if len(set(places)) != 1 or places[0] not in case.who:
                 raise Failure(f"{case.title}: SYNs came to {places}, expected one of {case.who}")

@@ -1,4 +1,5 @@
-"""Manifests of a cluster of any size around four Pods of this Node: `client` may speak to `web`, nobody may speak to `guarded`, and `stranger` to nobody."""
+"""Manifests of a cluster of any size around four Pods of this Node: `client` may speak to `web`,
+nobody may speak to `guarded`, and `stranger` to nobody."""
 
 import json
 import random
@@ -6,7 +7,8 @@ from dataclasses import dataclass
 
 NODE, BRIDGE, GATEWAY, TUNNEL = "node-0", "br0", "antrea-gw0", "antrea-tun0"
 GATEWAY_MAC = "02:00:00:0a:00:01"
-PODS = {"client": 2, "web": 3, "guarded": 4, "stranger": 5}  # the last number of their addresses and MACs
+# The last number of their addresses and MACs
+PODS = {"client": 2, "web": 3, "guarded": 4, "stranger": 5}
 PORT = 8080
 SERVICE = ("10.96.0.80", "fd00:96::80")
 PORT_POOL = 300
@@ -33,7 +35,8 @@ class Size:
 
 
 def write(directory, size, seed=1):
-    """Writes them as YAML (each document as JSON, which is YAML); with another seed the policies say something else."""
+    """Writes them as YAML (each document as JSON, which is YAML); with another seed the policies
+    say something else."""
     parts = {"node": _node(), "pods": _pods(), "services": _services(size), "access": _access(), "policies": _policies(size, seed)}
     for name, documents in parts.items():
         text = "".join(f"---\n{json.dumps(document)}\n" for document in documents)
@@ -102,7 +105,8 @@ def _access():
 
 
 def _policies(size, seed):
-    """Each allows some addresses of nobody to one of the Pods: it isolates, and lets none of the others in."""
+    """Each allows some addresses of nobody to one of the Pods: it isolates, and lets none of the
+    others in."""
     chance = random.Random(seed)
     names = list(PODS)
     for number in range(size.policies):

@@ -1,4 +1,5 @@
-"""Kinds of Services that the document does not have: nested ones, hints, traffic policies, Endpoints that end, source ranges, weights."""
+"""Kinds of Services that the document does not have: nested ones, hints, traffic policies,
+Endpoints that end, source ranges, weights."""
 
 import collections
 import contextlib
@@ -30,7 +31,8 @@ OUTER_OF = {RANGES: "192.168.77.152", EXTERNAL_LOCAL: "192.168.77.153", EXTERNAL
 MAGLEV = "10.105.31.167"
 
 WEIGHTS = {"web2": 900, "peer": 100}
-WEIGHED_ASKED, WEIGHED_LEAST = 120, 90  # of 120 that each choose web2 with 9 : 1, 90 or fewer do by chance once in 10^7
+# Of 120 that each choose web2 with 9 : 1, 90 or fewer do by chance once in 10^7
+WEIGHED_ASKED, WEIGHED_LEAST = 120, 90
 LOCAL = "Local"
 
 
@@ -65,7 +67,8 @@ def manifests():
 
 
 def unanswered():
-    """Cases of packets before the first answer, those that `AgentScenes.unanswered` does not have."""
+    """Cases of packets before the first answer, those that `AgentScenes.unanswered` does not
+    have."""
     here, both, host = ("web2",), ("web2", "peer"), ("web2", NODE)
     affine, plain = staying.AFFINE, staying.PLAIN
     of_clients = (
@@ -198,7 +201,8 @@ class Kinds(Actions):
             raise Failure(f"of {WEIGHED_ASKED} connections went {dict(answers)}")
 
     def by_datagrams(self):
-        """The same Services, over UDP: each datagram is a connection of its own, but where a port is taken again."""
+        """The same Services, over UDP: each datagram is a connection of its own, but where a port
+        is taken again."""
         chosen = [(CLIENT.name, BY_ZONE, "web2"), (CLIENT.name, BY_NODE, "peer"), (CLIENT.name, INSIDE, "web2"), (CLIENT.name, ENDING, "peer"),
                   (CLIENT.name, ENDING_ALONE, "web2"), (CLIENT.name, RANGES, "web2"), (OUTSIDE, OUTER_OF[RANGES], "web2"),
                   (OUTSIDE, OUTER_OF[EXTERNAL_LOCAL], "web2"), (OUTSIDE, OUTER_OF[ENDING_LOCAL], "web2")]

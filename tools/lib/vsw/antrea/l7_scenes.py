@@ -1,4 +1,5 @@
-"""Rules with an application's protocol: the engine behind a port tells them apart by the VLANs of the frames that it is sent."""
+"""Rules with an application's protocol: the engine behind a port tells them apart by the VLANs of
+the frames that it is sent."""
 
 import contextlib
 import socket

@@ -10,7 +10,8 @@ from .pipeline import twin_text
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A rule that we expect `count` packets at: `words` are its table, and texts that its match or actions contain."""
+    """A rule that we expect `count` packets at: `words` are its table, and texts that its match or
+    actions contain."""
 
     words: str
     count: int = 1
@@ -57,7 +58,8 @@ class Ledger:
         return [(flow, count if count >= 0 else flow["packets"]) for flow, count in grown if count]
 
     def expect(self, before, rules, family):
-        """{"by": [(text, packets)]} of expected rules; Failure when one has not counted. Counters may come a moment late."""
+        """{"by": [(text, packets)]} of expected rules; Failure when one has not counted. Counters
+        may come a moment late."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             risen = self.risen(before, self.read())

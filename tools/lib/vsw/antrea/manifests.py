@@ -1,4 +1,5 @@
-"""The cluster as Kubernetes manifests, and the control agent that tells the switch what they say."""
+"""The cluster as Kubernetes manifests, and the control agent that tells the switch what they
+say."""
 
 import concurrent.futures
 import contextlib
@@ -9,7 +10,8 @@ from pathlib import Path
 from .. import machine
 from ..machine import Failure
 
-# What Pods web and web2 have outside, by the manifests: the Node translates by the MAC address that the switch marks their packets with.
+# What Pods web and web2 have outside, by the manifests: the Node translates by the MAC address that
+# the switch marks their packets with.
 EGRESS_IP = ("192.168.77.112", "fd00:192:168:77::112")
 EGRESS_RULES = """table {family} egress{mark} {{
   chain marked {{ type filter hook prerouting priority -150; iifname "antrea-gw0" ether saddr 0e:00:00:00:01:{mark:02x} meta mark set {mark}; }}
@@ -19,10 +21,12 @@ EGRESS_RULES = """table {family} egress{mark} {{
 
 CLUSTER = Path(__file__).with_name("cluster")
 NODE_NAME = "k8s-node-control-plane"
-# Files of a demo are renamed to what they are called when they are written, so nobody need wait for long.
+# Files of a demo are renamed to what they are called when they are written, so nobody need wait for
+# long.
 PERIOD_MS = "100"
 
-# Rules by the conj_id that the document has them with: (policy, direction, place among the policy's rules of it).
+# Rules by the conj_id that the document has them with: (policy, direction, place among the policy's
+# rules of it).
 RULES = {
     2: ("np:default/web-app-db-network-policy", "egress", 0),
     3: ("np:default/web-app-db-network-policy", "ingress", 0),
@@ -35,7 +39,8 @@ RULES = {
 
 
 def document(version, kind, name, namespace=None, metadata=None, **rest):
-    """A manifest. `metadata`: what is to be there beside the names; `rest`: spec, status and so on."""
+    """A manifest. `metadata`: what is to be there beside the names; `rest`: spec, status and so
+    on."""
     metadata = {"name": name} | ({"namespace": namespace} if namespace else {}) | (metadata or {})
     return {"apiVersion": version, "kind": kind, "metadata": metadata} | rest
 
@@ -54,7 +59,8 @@ def write(file, text):
 
 @contextlib.contextmanager
 def told(switches, directory, text):
-    """Meanwhile these switches do as manifests say, which go to `directory`; `switches` are by the names of their Nodes."""
+    """Meanwhile these switches do as manifests say, which go to `directory`; `switches` are by the
+    names of their Nodes."""
     directory.mkdir()
     (directory / "cluster.yaml").write_text(text)
     commands = [[switch.binaries / "vswitch-agent", "--dir", directory, "--node", name, "--socket", switch.socket, "--once"] for name, switch in switches.items()]
@@ -67,8 +73,8 @@ def told(switches, directory, text):
 
 
 class Manifests:
-    """A copy of the manifests in `directory`, and the agent that watches it, until `stack` ends. Edit the files: a second later the switch does
-    as they say."""
+    """A copy of the manifests in `directory`, and the agent that watches it, until `stack` ends.
+    Edit the files: a second later the switch does as they say."""
 
     def __init__(self, switch, directory, stack):
         self.switch, self.directory = switch, Path(directory) / "cluster"
@@ -95,13 +101,15 @@ class Manifests:
         return self.switch.json("antrea", "status")
 
     def told(self):
-        """Whether the switch forwards by what the agent declared; Failure when the agent has ended."""
+        """Whether the switch forwards by what the agent declared; Failure when the agent has
+        ended."""
         if self.process.poll() is not None:
             raise Failure(f"vswitch-agent ended with status {self.process.returncode}; its log:\n{self.log.read_text()}")
         return bool(self.state().get("gate_open"))
 
     def numbers(self):
-        """{conj_id of the document: number that the switch gave the rule}, of those that are there."""
+        """{conj_id of the document: number that the switch gave the rule}, of those that are
+        there."""
         found = {}
         for rule in self.switch.json("antrea", "rules"):
             found.setdefault((rule["policy"], rule["direction"]), []).append(rule["number"])
@@ -109,7 +117,8 @@ class Manifests:
         return {old: numbers[RULES[old][2]] for old, numbers in there.items() if len(numbers) > RULES[old][2]}
 
     def translate(self, node, short):
-        """Has the Node give its own Egress IPs to packets that are marked for them, as an agent with rights on the host would."""
+        """Has the Node give its own Egress IPs to packets that are marked for them, as an agent
+        with rights on the host would."""
         for egress in self.switch.json("antrea", "egress"):
             if egress["mark"]:
                 address = egress["address"]
@@ -140,7 +149,8 @@ class Manifests:
 
     @contextlib.contextmanager
     def edited(self, file, old, new, others=()):
-        """Meanwhile a file of the Node's has other words in one place, and in `others`: pairs of old and new."""
+        """Meanwhile a file of the Node's has other words in one place, and in `others`: pairs of
+        old and new."""
         path = self.directory / file
         text = changed = path.read_text()
         for before, after in ((old, new), *others):
@@ -157,7 +167,8 @@ class Manifests:
         machine.expect("the switch has another configuration of the Node", lambda: config() != before, config)
 
     def without(self, file):
-        """Takes a file away, and waits until the switch does without what it said; call the result to bring it back."""
+        """Takes a file away, and waits until the switch does without what it said; call the result
+        to bring it back."""
         hidden = self.directory.with_name(f"{file}.away")
         self._changed(lambda: (self.directory / file).rename(hidden))
         return lambda: self._changed(lambda: hidden.rename(self.directory / file))
@@ -188,7 +199,8 @@ class Manifests:
 
 @contextlib.contextmanager
 def _meanwhile(changed, there, back):
-    """Something else is there, and not behind it, whatever happens; `changed` does the one or the other, and waits until it is known."""
+    """Something else is there, and not behind it, whatever happens; `changed` does the one or the
+    other, and waits until it is known."""
     try:
         changed(there)
     except machine.TROUBLE:

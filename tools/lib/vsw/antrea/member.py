@@ -1,4 +1,5 @@
-"""A Node of two: its network is the switch's, which has the uplink, puts packets for the other Node into Geneve and takes them out."""
+"""A Node of two: its network is the switch's, which has the uplink, puts packets for the other Node
+into Geneve and takes them out."""
 
 from . import world
 from .node import INSPECT, NODE, Node, both, within
@@ -19,7 +20,8 @@ class Member(Node):
 
     @property
     def vteps(self):
-        """Addresses of our end of tunnels, with the lengths of their networks: the Node's, and that of Egress."""
+        """Addresses of our end of tunnels, with the lengths of their networks: the Node's, and that
+        of Egress."""
         return [address for v4 in (world.NODE, EGRESS_IPS[0]) for address in within(self.both(v4))]
 
     def underlay(self):
@@ -43,15 +45,18 @@ class Member(Node):
             self.ip(short, "link", "set", interface, "mtu", MTU)
         self.made(UNDERLAY)
         self.ip(NODE, "link", "set", UNDERLAY, "address", f"02:00:00:00:66:{self.side.number:02x}", "up")
-        # The kernel has them as well: it answers ARP requests and neighbour solicitations for them, and they are the Node's own.
+        # The kernel has them as well: it answers ARP requests and neighbour solicitations for them,
+        # and they are the Node's own.
         self._addresses(NODE, UNDERLAY, *self.vteps)
         # The internet, for the other Node's Egress.
         self._addresses(NODE, "lo", *self.both(world.INTERNET))
 
 
 def cable(outside, *nodes):
-    """The link of Nodes and the world outside: a bridge there, and a veth pair to each Node, whose ends in the Nodes only the switches use; and another pair each."""
-    # As on a cable, checksums are there: a veth pair would carry those that the switch leaves to the interface (of UDP over IPv6) undone.
+    """The link of Nodes and the world outside: a bridge there, and a veth pair to each Node, whose
+    ends in the Nodes only the switches use; and another pair each."""
+    # As on a cable, checksums are there: a veth pair would carry those that the switch leaves to
+    # the interface (of UDP over IPv6) undone.
     outside.ip("link", "add", WIRE, "address", "02:00:00:00:77:01", "type", "bridge", "mcast_snooping", "0")
     # It tells of another MAC address, as a router does that takes over.
     outside.run("sysctl", "-qw", f"net.ipv4.conf.{WIRE}.arp_notify=1", f"net.ipv6.conf.{WIRE}.ndisc_notify=1")

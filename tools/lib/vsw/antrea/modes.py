@@ -1,4 +1,5 @@
-"""What is shown of traffic modes other than encap: Pods and Services of three Nodes, and that policies hold, without tunnels or with some."""
+"""What is shown of traffic modes other than encap: Pods and Services of three Nodes, and that
+policies hold, without tunnels or with some."""
 
 import collections
 import concurrent.futures
@@ -18,7 +19,8 @@ from .world import six
 ONE, TWO, THREE = HOSTS
 ALL = "10.96.0.10"  # web of every Node
 REFUSED = 8081
-PORTS = (("TCP", HTTP), ("UDP", HTTP), ("TCP", ALT), ("TCP", REFUSED), ("UDP", REFUSED))  # of Services
+# Of Services
+PORTS = (("TCP", HTTP), ("UDP", HTTP), ("TCP", ALT), ("TCP", REFUSED), ("UDP", REFUSED))
 BY_SENDER, BY_RECEIVER = "EgressDefaultRule priority=200", "IngressDefaultRule priority=200"
 # Who asked is told: by the tunnel that it came by, or by whatever else.
 TO_TUNNEL, BACK = "Output priority=201 reg0=0x4400001/0xfe60000f", "Output priority=200 reg0=0x4400000/0xfe600000"
@@ -63,8 +65,9 @@ def _service(name, address, hosts, endpoint=web):
 
 
 def _policies():
-    """Only client and Nodes may reach web; client may do nothing but ask web and Nodes at port 80: TCP by a policy of Antrea's, UDP by one of Kubernetes'.
-    It may ask for REFUSED, too, which web refuses."""
+    """Only client and Nodes may reach web; client may do nothing but ask web and Nodes at port 80:
+    TCP by a policy of Antrea's, UDP by one of Kubernetes'. It may ask for REFUSED, too, which web
+    refuses."""
     selected = {name: {"podSelector": {"matchLabels": {"app": name}}} for name in PODS}
     nodes = [address for host in HOSTS for one in (host.address, host.gateway) for address in both(one)]
     blocks = [{"ipBlock": {"cidr": f"{address}/{128 if ':' in address else 32}"}} for address in nodes]
@@ -163,7 +166,8 @@ class Modes(Actions):
         return same_endpoint(self.node, {host.at("web"): "eth0" for host in HOSTS}, source, address, HTTP)
 
     def nobody(self, denials):
-        """What policies deny, all at once: (who, which address, which port, on which Node, by which rule)."""
+        """What policies deny, all at once: (who, which address, which port, on which Node, by which
+        rule)."""
         rules = collections.Counter((host.name, text) for *_, host, text in denials)
 
         def run(family):
@@ -176,7 +180,8 @@ class Modes(Actions):
         return run, [(name, Rule(text, count)) for (name, text), count in rules.items()]
 
     def pods(self, pairs, route):
-        """Pods of other Nodes, and what policies at either end deny. `route(here, there)`: the rule that leads there."""
+        """Pods of other Nodes, and what policies at either end deny. `route(here, there)`: the rule
+        that leads there."""
         denials = []
         for here, there in pairs:
             source, target = here.at("client"), there.at("web")
@@ -185,7 +190,8 @@ class Modes(Actions):
         yield f"policies of client and web deny: {len(denials)} connections", *self.nobody(denials), BOTH
 
     def refusals(self, pairs, routes, address, what=""):
-        """Web's policy refuses, where web is; who asked hears it from where he asked, whoever translated on the way. `routes`: `pods` has it."""
+        """Web's policy refuses, where web is; who asked hears it from where he asked, whoever
+        translated on the way. `routes`: `pods` has it."""
         for here, there in pairs:
             source, way = here.at("client"), TO_TUNNEL if routes(here, there) == _by_tunnel(here, there) else BACK
             yield (f"Reject: {source} -> {what}{there.at('web')}", self.refused(source, address(there), REFUSED, PROHIBITED), [(there.name, Rule(way, 2))], BOTH)
@@ -225,7 +231,8 @@ class Modes(Actions):
         yield ("node@1 -> ClusterIP -> web@3", self.one("node@1", service_of(THREE), HTTP, "web@3", "gateway@1"), on(ONE, _by_tunnel(ONE, THREE)), BOTH)
 
     def from_node_by_network(self, there):
-        """The Node itself: its packet comes back to it with a virtual source, and leaves with the Node's own."""
+        """The Node itself: its packet comes back to it with a virtual source, and leaves with the
+        Node's own."""
         return (f"node@1 -> ClusterIP -> {there.at('web')}", self.one("node@1", service_of(there), HTTP, there.at("web"), "node@1"),
                 on(ONE, f"SNAT nat(src={world.VIRTUAL_SERVICE})", "Output ct_mark=0x40/0x40"), BOTH)
 
@@ -271,7 +278,8 @@ class Modes(Actions):
         yield from self.hosts((TWO,), (TO_NOBODY,))
 
     def proxied(self, ways):
-        """Services that the kernel translates; policies judge behind that. `ways`: rules that lead to other Nodes."""
+        """Services that the kernel translates; policies judge behind that. `ways`: rules that lead
+        to other Nodes."""
         first = f"DNAT nw_dst={SERVICES}"
         yield ("client@1 -> Service -> web@1", self.one("client@1", service_of(ONE), HTTP, "web@1", "client@1"),
                on(ONE, first, f"ConntrackZone priority=220 nw_dst={web(ONE)}"), BOTH)
@@ -292,7 +300,8 @@ class Modes(Actions):
         yield from self.refusals([(ONE, there) for there in (ONE, *ways)], routes, service_of, "Service -> ")
 
     def hosts(self, those, rules):
-        """Services whose endpoint is another Node itself: no table knows its address. `rules`: those that lead back to the kernel.
+        """Services whose endpoint is another Node itself: no table knows its address. `rules`:
+        those that lead back to the kernel.
 
         What is for its own Node the kernel takes at once."""
         first = f"DNAT nw_dst={SERVICES}"

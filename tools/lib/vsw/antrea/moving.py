@@ -1,4 +1,5 @@
-"""A Pod that comes, changes its address, its MAC address and its port, and goes, while others talk."""
+"""A Pod that comes, changes its address, its MAC address and its port, and goes, while others
+talk."""
 
 import contextlib
 import threading

@@ -1,4 +1,5 @@
-"""Multicast of Pods: real sockets join by real IGMP, in each of its versions, and others see what comes."""
+"""Multicast of Pods: real sockets join by real IGMP, in each of its versions, and others see what
+comes."""
 
 import contextlib
 import socket
@@ -17,7 +18,8 @@ from .world import CLIENT, DB, GATEWAY, PODS, WEB2
 PORT = 5000
 POLICY = "acnp:multicast"
 
-# A kernel that was asked in version 1 speaks no other for minutes: Pods hear no questions until we say in which versions they are asked.
+# A kernel that was asked in version 1 speaks no other for minutes: Pods hear no questions until we
+# say in which versions they are asked.
 DEAF = "table inet deaf { chain input { type filter hook input priority 0; ip protocol igmp drop; }; }"
 
 
@@ -158,11 +160,13 @@ class Multicast:
         return Receiver(self.space[pod.name], group, pod.v4)
 
     def joins(self, version):
-        """Only who has joined gets it, from then on until it has left (IGMPv1: until it has been silent for long enough)."""
+        """Only who has joined gets it, from then on until it has left (IGMPv1: until it has been
+        silent for long enough)."""
 
         def run(_family):
             group = f"239.1.1.{version}"
-            # Three rounds without a report end a membership, that of version 1 only so: it is waited for.
+            # Three rounds without a report end a membership, that of version 1 only so: it is
+            # waited for.
             interval, versions = ("2", "1") if version == 1 else ("5", "3")
             with contextlib.ExitStack() as stack:
                 stack.enter_context(self.asking("--interval", interval, "--versions", versions))
@@ -208,7 +212,8 @@ class Multicast:
         return "db hears the host; the host hears client, joined or not"
 
     def peer(self, _family):
-        """The peer's Pods are behind the tunnel's port: they are heard, and told by a report of version 3."""
+        """The peer's Pods are behind the tunnel's port: they are heard, and told by a report of
+        version 3."""
         group = "239.1.1.5"
         with traffic.Listener(self.space[PEER], "eth0") as tunnel, self.receiver(DB, group) as receiver:
             self.has_joined(group)
@@ -253,7 +258,8 @@ class Multicast:
         return "db hears web2, not client"
 
     def by_agent(self, _family):
-        """A report is the agent's: who has sent one gets nothing before the agent declares that it is in the group, and as long as it says so."""
+        """A report is the agent's: who has sent one gets nothing before the agent declares that it
+        is in the group, and as long as it says so."""
         group, out = "239.1.1.7", []
 
         def sends():

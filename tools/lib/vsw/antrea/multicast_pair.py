@@ -1,4 +1,5 @@
-"""Multicast between two Nodes: the control agent programs both, Pods of one hear those of the other."""
+"""Multicast between two Nodes: the control agent programs both, Pods of one hear those of the
+other."""
 
 from pathlib import Path
 
@@ -55,7 +56,8 @@ def manifests():
 
 
 class Across:
-    """Scenes of both Nodes, whose bridges are empty: `switches` are theirs, in order; agents end with `stack`."""
+    """Scenes of both Nodes, whose bridges are empty: `switches` are theirs, in order; agents end
+    with `stack`."""
 
     def __init__(self, node, switches, directory, stack):
         self.node, self.space, self.switches = node, node.names, dict(zip(SIDES, switches))
@@ -84,7 +86,8 @@ class Across:
                        only(here, "MulticastOutput priority=200") + only(here.other, "Classifier priority=210 nw_dst=224.0.0.0/4"), (4,))
 
     def crosses(self, here: Side, there: Side, version):
-        """A Pod there joins: who is here is heard; web2 of neither Node has joined, and hears nothing."""
+        """A Pod there joins: who is here is heard; web2 of neither Node has joined, and hears
+        nothing."""
 
         def run(_family):
             client, far = at(here, CLIENT.name), at(there, DB.name)

@@ -1,4 +1,5 @@
-"""Rules about names: the switch reads DNS answers to Pods, and lets their addresses pass as soon as the Pod has them."""
+"""Rules about names: the switch reads DNS answers to Pods, and lets their addresses pass as soon as
+the Pod has them."""
 
 import contextlib
 import ipaddress
@@ -59,7 +60,8 @@ ZONE = {
     "alias.example.com": (300, "edge.cdn.test"),
     "edge.cdn.test": (300, both(world.PEER_NODE)),
     "stream.example.com": (300, both(world.NODE)),
-    "told.example.com": (300, both(world.OUTSIDE)),  # of no other name: the rule is another one by it
+    # Of no other name: the rule is another one by it
+    "told.example.com": (300, both(world.OUTSIDE)),
     "short.example.com": (SHORT_S, both(world.REMOTE)),
     "www.example.org": (300, both(DB.v4)),
     **{f"n{number}.load.example.com": (60, both(WEB2.v4)) for number in range(KINDS)},
@@ -67,7 +69,8 @@ ZONE = {
 
 
 class NameScenes:
-    """Beside the other scenes of the agent, whose `space`, `switch`, `manifests` and actions are used."""
+    """Beside the other scenes of the agent, whose `space`, `switch`, `manifests` and actions are
+    used."""
 
     def names(self):
         """All of them, with the policy in force."""
@@ -146,7 +149,8 @@ class NameScenes:
         return "new connections do not pass any more, one of its time lives on"
 
     def _in_time(self, name, family):
-        """An address, and a connection to it that was made before its time was over: on a busy machine the first one may be too late."""
+        """An address, and a connection to it that was made before its time was over: on a busy
+        machine the first one may be too late."""
         deadline = time.monotonic() + machine.PATIENCE_S
         while True:
             address = self._resolve(name, family)

@@ -1,4 +1,5 @@
-"""The network: a Node with its Pods, a peer Node, and the world outside, each a network namespace."""
+"""The network: a Node with its Pods, a peer Node, and the world outside, each a network
+namespace."""
 
 from .. import daemon, machine, netns
 from . import world
@@ -6,10 +7,12 @@ from .actions import PING_S
 from .side import Side
 from .world import CLIENT, DB, GATEWAY, PODS, TUNNEL, six
 
-# Namespaces besides the Pods': the Node (the switch runs in it), what is outside, the peer Node, what looks at redirected packets, a Pod that comes and goes.
+# Namespaces besides the Pods': the Node (the switch runs in it), what is outside, the peer Node,
+# what looks at redirected packets, a Pod that comes and goes.
 NODE, OUTSIDE, PEER, INSPECT, MOVER = "node", "outside", "peer", "inspect", "mover"
 
-# What iptables of a Node does for NodePort Services: connections from outside go on to the virtual address, and into the pipeline.
+# What iptables of a Node does for NodePort Services: connections from outside go on to the virtual
+# address, and into the pipeline.
 NODE_PORT_RULES = """table inet vswitch {{
   chain prerouting {{
     type nat hook prerouting priority -100;
@@ -37,8 +40,9 @@ class Spaces:
         return self.spaces[short].ip(*words)
 
     def ping(self, short, address, size=56):
-        """Three times; Failure when an answer is missing. (Of several requests, ping(8) waits for the last one's answer only as long as
-        two others took, which on a busy machine is too short.)"""
+        """Three times; Failure when an answer is missing. (Of several requests, ping(8) waits for
+        the last one's answer only as long as two others took, which on a busy machine is too
+        short.)"""
         for _ in range(3):
             self.run(short, "ping", "-n", "-c", "1", "-W", PING_S, "-s", size, address)
 
@@ -69,7 +73,8 @@ class Node(Spaces):
         return both(self.side.of(v4))
 
     def wires(self):
-        """Makes veth pairs; returns the switch's ports, for its configuration. Call `attach` when it runs."""
+        """Makes veth pairs; returns the switch's ports, for its configuration. Call `attach` when
+        it runs."""
         self._veth(CLIENT.name, "client0")
         self._veth(DB.name, "db0")
         return [
@@ -93,7 +98,8 @@ class Node(Spaces):
         self.ip(NODE, "link", "set", end, "arp", "off", "up")
 
     def attach(self):
-        """Moves the interfaces that the switch has made to where they belong, and gives everybody addresses and routes."""
+        """Moves the interfaces that the switch has made to where they belong, and gives everybody
+        addresses and routes."""
         taps = [(f"{pod.name}0", pod.name) for pod in PODS if pod.kind == "tap"] + [(name, INSPECT) for name, _ in world.TAPS]
         for interface, short in [*taps, (GATEWAY, NODE)]:
             self.made(interface)
@@ -134,7 +140,8 @@ class Node(Spaces):
         self.run(NODE, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
         self.ip(NODE, "link", "set", GATEWAY, "address", self.side.of(world.GATEWAY_MAC), "up")
         self._addresses(NODE, GATEWAY, *within(self.both(world.GATEWAY_IP)))
-        # As antrea-agent does: Services and NodePorts go to a virtual address behind the gateway, peers' Pods to the peer's gateway.
+        # As antrea-agent does: Services and NodePorts go to a virtual address behind the gateway,
+        # peers' Pods to the peer's gateway.
         for virtual, peer in zip(both(world.VIRTUAL_SERVICE), self.both(world.REMOTE_GATEWAY)):
             self.ip(NODE, "neighbour", "add", virtual, "lladdr", world.VIRTUAL_MAC, "dev", GATEWAY, "nud", "permanent")
             if ":" in peer:  # for IPv4 the pipeline answers (ARPResponder)
@@ -177,7 +184,8 @@ class Node(Spaces):
             self.ip(PEER, "route", "add", "default", "via", gateway, "dev", "eth0")
 
     def _inspect(self):
-        """What comes out of one TAP of a pair goes back by the other: a bridge that does not learn."""
+        """What comes out of one TAP of a pair goes back by the other: a bridge that does not
+        learn."""
         for what in ("tc", "l7"):
             self.ip(INSPECT, "link", "add", f"{what}-wire", "type", "bridge", "mcast_snooping", "0")
             for end in (f"antrea-{what}-tap0", f"antrea-{what}-tap1"):

@@ -1,4 +1,5 @@
-"""What the switch says that it was told: objects as the cluster's manifests have them, their flows, and whose a flow is."""
+"""What the switch says that it was told: objects as the cluster's manifests have them, their flows,
+and whose a flow is."""
 
 from ..machine import Failure, expect
 from . import traffic, world
@@ -8,7 +9,8 @@ from .scenes import OWNERS
 from .world import CLIENT, DB, WEB2, six
 
 PEER_NODE = "k8s-node-worker-1"
-# What the manifests say of policies: (kind, tier, priority, what they isolate, [(direction, action of a rule)]). K8s's are in no tier.
+# What the manifests say of policies: (kind, tier, priority, what they isolate, [(direction, action
+# of a rule)]). K8s's are in no tier.
 L7, MULTICAST, OURS, K8S = "acnp:ingress-allow-http-request-to-api-v2", "acnp:multicast", "acnp:web-app-db-network-policy", "np:default/web-app-db-network-policy"
 POLICIES = {
     L7: ("antrea-cluster", 250, 4, [], [("ingress", "allow")]),
@@ -18,7 +20,8 @@ POLICIES = {
 }
 POLICIES_OF = {"client": [MULTICAST], "db": [], "web": [L7, OURS, K8S], "web2": [MULTICAST]}
 EGRESS_OF = {"client": "egress-client", "db": None, "web": "egress-web", "web2": "egress-web"}
-# Whom rules name, and whom they are applied to, by their label app: of all namespaces, or of the policy's.
+# Whom rules name, and whom they are applied to, by their label app: of all namespaces, or of the
+# policy's.
 GROUPS = {
     "address-group": {("client", "*"), ("client", "default"), ("db", "*"), ("db", "default")},
     "applied-to-group": {("client", "*"), ("web", "*"), ("web", "default"), ("web2", "*")},
@@ -114,7 +117,8 @@ class Objects(Actions):
         return f"{len(expected)}, with their members"
 
     def whole(self, _family):
-        """All flows of tables, but what those do without any (misses) and what was learned, are some object's; and all of an object's are there."""
+        """All flows of tables, but what those do without any (misses) and what was learned, are
+        some object's; and all of an object's are there."""
         objects = [*OWN, *(f"{kind}/{name}" for verb, kind in LISTED.items() for name in self._told(verb))]
         theirs = {_key(flow) for name in objects for flow in self.switch.json("antrea", "flows", name)}
         there = {_key(flow) for flow in self.switch.json("dump-flows", "--names", "br0") if flow["table_name"] != "SessionAffinity" and flow["priority"]}
@@ -123,7 +127,8 @@ class Objects(Actions):
         return f"{len(there)} flows of {len(objects)} objects"
 
     def back_and_forth(self, _family):
-        """Each flow of an object is its own when asked for by its line; by its cookie, if that is not one of several."""
+        """Each flow of an object is its own when asked for by its line; by its cookie, if that is
+        not one of several."""
         count = 0
         for name in LOOKED_UP:
             lines = self.switch.vsctl("antrea", "flows", name).splitlines()

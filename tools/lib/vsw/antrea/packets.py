@@ -38,7 +38,8 @@ def frame(macs, ends, protocol, payload):
 
 
 def parsed(data, of_ethernet=True):
-    """(source, target, protocol, payload) of a frame, or of an IPv4 packet, as a raw socket has it; None: it is no IP."""
+    """(source, target, protocol, payload) of a frame, or of an IPv4 packet, as a raw socket has it;
+    None: it is no IP."""
     start = 14 if of_ethernet else 0
     kind = data[12:14] if of_ethernet else b"\x08\x00"
     if kind == b"\x08\x00" and len(data) >= start + 20:

@@ -1,4 +1,5 @@
-"""The demo of two Nodes: a switch on each, a wire between them, Geneve on it; what is shown is captured, too."""
+"""The demo of two Nodes: a switch on each, a wire between them, Geneve on it; what is shown is
+captured, too."""
 
 import contextlib
 
@@ -78,7 +79,8 @@ class Pair(Table):
   note: the document has IPv4 only; twins of its flows carry IPv6, in tunnels over IPv6; Pods have an MTU of {MTU}""")
 
     def refuse(self):
-        """Programs both by the control agent, from manifests of their own, and shows what policies refuse, and what of that is on the wire."""
+        """Programs both by the control agent, from manifests of their own, and shows what policies
+        refuse, and what of that is on the wire."""
         with self.told("refusals", refusals_pair.manifests()):
             self.meet()
             capture = self.capture("refusals")
@@ -112,7 +114,8 @@ class Pair(Table):
                 self.play(single_pair.Single(self.node, family).all())
 
     def meet(self, families=BOTH):
-        """Waits until each Node has found the other's neighbours: what a scene counts is then its own."""
+        """Waits until each Node has found the other's neighbours: what a scene counts is then its
+        own."""
         for here in SIDES:
             for address in (of(here.other.of(world.CLIENT.v4), family) for family in families):
                 machine.expect(f"client@{here.number} reaches {address}", lambda: self._reaches(f"client@{here.number}", address))
@@ -128,7 +131,8 @@ class Pair(Table):
         return Capture(self.nodes[0].spaces[NODE], UPLINK, self.directory / f"{name}.pcap", self.stack, limit)
 
     def sampled(self, played, samples):
-        """These scenes, with the first frames of each captured for either version of IP; their files are added to `samples`."""
+        """These scenes, with the first frames of each captured for either version of IP; their
+        files are added to `samples`."""
 
         def sampling(action):
             def run(family):

@@ -1,4 +1,5 @@
-"""Traceflows from Node to Node: both are programmed by an agent each, instead of with the document."""
+"""Traceflows from Node to Node: both are programmed by an agent each, instead of with the
+document."""
 
 from .. import machine
 from ..machine import Failure
@@ -106,7 +107,8 @@ class PairTraces:
         self.receiver.expect(received, "forwarding received", f'"tunnel_destination": "{one}"')
 
     def crossing(self, pod, step):
-        """A packet by the tunnel: the sender's Node says that it left, the receiver's what became of it."""
+        """A packet by the tunnel: the sender's Node says that it left, the receiver's what became
+        of it."""
 
         def run(family):
             process = self.receiver.begin("--receiver", "--tag", str(TAG))

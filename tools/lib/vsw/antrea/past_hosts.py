@@ -1,4 +1,5 @@
-"""Who comes by an uplink, past the hosts: Services for clients on the wire, and what shows that no host had a part in it."""
+"""Who comes by an uplink, past the hosts: Services for clients on the wire, and what shows that no
+host had a part in it."""
 
 import collections
 import contextlib
@@ -15,7 +16,8 @@ TIMES = 8  # connections of a client that affinity is to keep
 
 
 def service(name, last, selector, port=None, local=False, balanced=None, external=None, target=HTTP, **more):
-    """A Service of both families for TCP and UDP; `last` ends its cluster IP. `port`: its NodePort; `balanced`, `external`: a load balancer's address, and another one."""
+    """A Service of both families for TCP and UDP; `last` ends its cluster IP. `port`: its NodePort;
+    `balanced`, `external`: a load balancer's address, and another one."""
     ports = [{"name": word.lower(), "protocol": word, "port": HTTP, "targetPort": target} | ({"nodePort": port} if port else {}) for word in ("TCP", "UDP")]
     spec = {"type": "LoadBalancer" if balanced else "NodePort", "clusterIPs": list(both(f"10.101.255.{last}")), "ipFamilies": ["IPv4", "IPv6"],
             "selector": selector, "ports": ports, "externalTrafficPolicy": "Local" if local else "Cluster"}
@@ -56,7 +58,8 @@ class PastHosts(Actions):
         return run
 
     def past_the_hosts(self, action):
-        """As `action`; meanwhile no packet comes to a host by its gateway, as answers would, at least."""
+        """As `action`; meanwhile no packet comes to a host by its gateway, as answers would, at
+        least."""
 
         def run(family):
             with contextlib.ExitStack() as stack:

@@ -77,7 +77,8 @@ class Program:
         return "\n".join(lines) + "\n"
 
     def policy(self):
-        """Heads and whole lines of the flows that Antrea's own policy (conjunctions 4 to 7) is made of."""
+        """Heads and whole lines of the flows that Antrea's own policy (conjunctions 4 to 7) is made
+        of."""
         rules = re.compile(r"conj(_id=|unction\()[4567][ ,]")
         return [(line.split(" actions=")[0].split(",", 1)[1], line) for line in self.flows if rules.search(line)]
 
@@ -98,7 +99,8 @@ def _web2(document):
 
 
 def udp_twin(line):
-    """The same for UDP, if it is about a Service or allows to reach one: the document's are for TCP only."""
+    """The same for UDP, if it is about a Service or allows to reach one: the document's are for TCP
+    only."""
     table = line.split(",", 1)[0].removeprefix("table=")
     service = table in ("SessionAffinity", "ServiceLB", "EndpointDNAT") and ",tcp," in line
     if not service and not (table == "AntreaPolicyIngressRule" and "tcp,tp_dst=80 " in line):
@@ -117,7 +119,8 @@ def _endpoints(side):
 
 
 def _selected(flows, side):
-    """The policies' clauses about Pods that may be anywhere, client as a source and db as a destination, for those of the other Node."""
+    """The policies' clauses about Pods that may be anywhere, client as a source and db as a
+    destination, for those of the other Node."""
     clauses = (f"nw_src={side.of(world.CLIENT.v4)} actions=conj", f"nw_dst={side.of(world.DB.v4)} actions=conj")
     return [Side(2).of(line) for line in flows if any(clause in line for clause in clauses)]
 
@@ -190,7 +193,8 @@ def twin_group(line):
 
 
 def _neighbours(side):
-    """Neighbour discovery, which the document (IPv6 is disabled there) does not have: a Pod asks, and answers for its own addresses only."""
+    """Neighbour discovery, which the document (IPv6 is disabled there) does not have: a Pod asks,
+    and answers for its own addresses only."""
     lines = []
     for kind in (135, 136):
         text = "table=SpoofGuard, priority=210,icmp6,in_port={port},{mac}icmp_type={kind},icmp_code=0{rest} actions=NORMAL"

@@ -1,4 +1,5 @@
-"""Probes of the host's own: a kubelet reaches Pods that policies isolate. How the switch knows them, and who else it does not take for one."""
+"""Probes of the host's own: a kubelet reaches Pods that policies isolate. How the switch knows
+them, and who else it does not take for one."""
 
 import contextlib
 from pathlib import Path
@@ -77,7 +78,8 @@ class Probes(Actions):
         return run
 
     def probed(self, interface, source, action):
-        """An action of the host's, whose packets for web2 leave by this interface with this address."""
+        """An action of the host's, whose packets for web2 leave by this interface with this
+        address."""
 
         def run(family):
             way = (of(WEB2.v4, family), "dev", interface, "src", of(source, family))

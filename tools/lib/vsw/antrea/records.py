@@ -1,4 +1,5 @@
-"""Records of connections, as flow exporters get them: how each begins, what becomes of it, what it was in the end. Checked field by field."""
+"""Records of connections, as flow exporters get them: how each begins, what becomes of it, what it
+was in the end. Checked field by field."""
 
 import contextlib
 import socket
@@ -55,7 +56,8 @@ def flush(switch, client, protocol):
 
 
 def told_of(switch, space, address, count=DATAGRAMS):
-    """What is told of a connection of UDP of `count` datagrams: (its port, NEW, END). The counters of END are those of what was sent."""
+    """What is told of a connection of UDP of `count` datagrams: (its port, NEW, END). The counters
+    of END are those of what was sent."""
     with contextlib.ExitStack() as stack:
         records = Stream(switch, stack, "records", "--follow", "--kind", "new", "--kind", "end")
         client = stack.enter_context(socket_for(space, address))
@@ -104,7 +106,8 @@ class Records:
         return f"NEW, END: both tuples, Service, Pods, rules of both; {count['packets']} packets, {count['bytes']} bytes each way"
 
     def staying(self, family):
-        """Told again and again while it has packets, and what it has grown to; at last all of it."""
+        """Told again and again while it has packets, and what it has grown to; at last all of
+        it."""
         with contextlib.ExitStack() as stack:
             records = Stream(self.switch, stack, "records", "--follow", "--active", str(ACTIVE_S))
             client = stack.enter_context(socket_for(self.space[CLIENT.name], of(world.LOAD_BALANCER, family)))
@@ -149,7 +152,8 @@ class Records:
         return "NEW, listed as ESTABLISHED, END"
 
     def egress_record(self, family):
-        """Out of the cluster: the Egress is named. The host translates, so the switch does not know to what; the other end does."""
+        """Out of the cluster: the Egress is named. The host translates, so the switch does not know
+        to what; the other end does."""
         internet = of(world.INTERNET, family)
         seen = traffic.ask_datagram(self.space[WEB2.name], internet, HTTP)[1]
         if seen != of(EGRESS_IP[0], family):
@@ -166,7 +170,8 @@ class Records:
         return "NEW, END: seen as the gateway; counters as sent"
 
     def denied_record(self, source, target, destination_pod, end):
-        """A rule without logging denies at one end: no log, one record, whose verdict is of that end."""
+        """A rule without logging denies at one end: no log, one record, whose verdict is of that
+        end."""
         other = {"ingress": "egress", "egress": "ingress"}[end]
         told = {f"{end}_verdict__rule__policy": ACNP, f"{end}_verdict__action": "Drop", f"{other}_verdict": None}
 

@@ -1,7 +1,9 @@
-"""What policies refuse, and Services without Endpoints: who is told, whoever asks and by whatever way.
+"""What policies refuse, and Services without Endpoints: who is told, whoever asks and by whatever
+way.
 
-Antrea's agent builds each answer for one of ten cases. The switch has one rule: it answers the packet as it came in, by where it came from. Which scene is which
-case: docs/architecture/antrea-compiler.md, "Reject".
+Antrea's agent builds each answer for one of ten cases. The switch has one rule: it answers the
+packet as it came in, by where it came from. Which scene is which case:
+docs/architecture/antrea-compiler.md, "Reject".
 """
 
 import contextlib
@@ -21,7 +23,8 @@ MANIFEST = Path(__file__).with_name("refusals.yaml")
 REMOTE, LOCAL, NOBODY = "10.101.255.30", "10.101.255.31", "10.101.255.32"
 LOCAL_PORT, NOBODY_PORT, HOST_PORT = 30005, 30006, 30099
 
-# The Node's kernel translates: NodePorts to the virtual address, as agents have it, and one port to the Pod, as kube-proxy would.
+# The Node's kernel translates: NodePorts to the virtual address, as agents have it, and one port to
+# the Pod, as kube-proxy would.
 HOST_RULES = """table inet refusals {{
   chain prerouting {{
     type nat hook prerouting priority -100;
@@ -33,7 +36,8 @@ HOST_RULES = """table inet refusals {{
 }}
 """
 
-# More than a port's refusals at once: in parts with a pause, for which a host port's ring (135 frames) has room.
+# More than a port's refusals at once: in parts with a pause, for which a host port's ring (135
+# frames) has room.
 BURST, PART, PAUSE_S, ATTEMPTS = 4000, 100, 0.001, 10
 
 # Whom a policy refused: from a tunnel, and from anywhere else. A packet of TCP and one of UDP.
@@ -107,16 +111,19 @@ class Refusals(Actions):
         return [sum(rule[word] for rule in rules) for word in ("packets", "rejects_sent")]
 
     def burst(self, family):
-        """A port is told of 5,000 refusals per second, 1,000 at once: of more, each is answered or counted as not answered."""
+        """A port is told of 5,000 refusals per second, 1,000 at once: of more, each is answered or
+        counted as not answered."""
         for _ in range(ATTEMPTS):
             before = self._limited()
             self._send_burst(of(WEB2.v4, family))
-            # What db sends after all that comes through after all that: what is not counted by then did not get into the switch.
+            # What db sends after all that comes through after all that: what is not counted by then
+            # did not get into the switch.
             self._ask(DB.name, world.REMOTE, HTTP, family)
             grown = lambda: {word: count - before[word] for word, count in self._limited().items()}  # noqa: B023, E731
             machine.expect("all that is refused is answered, or counted as not answered", lambda: _adds_up(grown()), grown)
             told = grown()
-            # A busy machine's kernel may lose some of them before the port's ring, and counts that elsewhere.
+            # A busy machine's kernel may lose some of them before the port's ring, and counts that
+            # elsewhere.
             if told["reject_rate"] and BURST <= told["packets"] + told["missed"]:
                 return "each is answered, or counted as one that was not"
         raise Failure(f"{ATTEMPTS} times all of {BURST} datagrams were answered, or some are not accounted for, the last time {told}")
@@ -129,7 +136,8 @@ class Refusals(Actions):
                 time.sleep(PAUSE_S)
 
     def _limited(self):
-        """Packets that the rule about web2 refused, and its answers; packets from db that were not answered, and those that the switch never saw."""
+        """Packets that the rule about web2 refused, and its answers; packets from db that were not
+        answered, and those that the switch never saw."""
         rule = self.switch.json("antrea", "rules", "--policy", "acnp:refuse-to-web2")[0]["statistics"]
         port = self.switch.ports()[DB.port]
         return {"packets": rule["packets"], "rejects_sent": rule["rejects_sent"], "reject_rate": port["rx_drops"].get("reject_rate", 0), "missed": port["rx_missed"]}

@@ -1,4 +1,5 @@
-"""What policies of one Node refuse to the other: the answer goes into the tunnel that the packet came by, and is translated back where the packet was translated."""
+"""What policies of one Node refuse to the other: the answer goes into the tunnel that the packet
+came by, and is translated back where the packet was translated."""
 
 from . import world
 from .actions import BOTH, HTTP, PROHIBITED, Actions
@@ -81,7 +82,8 @@ class Refusals(Actions):
             yield f"Reject: the internet -> node@{here.number} -> ClusterIP -> {web2}", self.from_internet(here, service_of(there, WEB2)), tunnel, BOTH
 
     def from_internet(self, here, address):
-        """A client that the pipeline does not know comes by the Node, as from outside: what it asks is sent on with the gateway's address."""
+        """A client that the pipeline does not know comes by the Node, as from outside: what it asks
+        is sent on with the gateway's address."""
         short = at(here, NODE)
         refused = self.refused(short, address, HTTP, PROHIBITED)
 

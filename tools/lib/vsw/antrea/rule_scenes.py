@@ -1,4 +1,5 @@
-"""What rules of policies can say: tiers, groups, selectors, ports, messages, accounts, namespaces, Nodes, Services. Who is decided by which rule, by its statistics.
+"""What rules of policies can say: tiers, groups, selectors, ports, messages, accounts, namespaces,
+Nodes, Services. Who is decided by which rule, by its statistics.
 
 Silence is shown by them, too: what a rule has dropped, nobody gets."""
 
@@ -37,7 +38,8 @@ HELLO = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 @dataclasses.dataclass(frozen=True)
 class Try:
-    """Somebody asks; `who` answers, or nobody. These rules decide (POLICY/RULE), and none beside them."""
+    """Somebody asks; `who` answers, or nobody. These rules decide (POLICY/RULE), and none beside
+    them."""
 
     source: str
     address: str
@@ -118,7 +120,8 @@ class RuleScenes(Actions):
             yield from self.joining()
 
     def _nothing_is_odd(self):
-        """All of it has effect. (What is said of Pods of the namespace default, which are elsewhere now, has none.)"""
+        """All of it has effect. (What is said of Pods of the namespace default, which are elsewhere
+        now, has none.)"""
         if odd := [one for one in self.manifests.state()["degraded"] if "default/" not in one["object"]]:
             raise Failure(f"without effect: {odd}")
 
@@ -133,7 +136,8 @@ class RuleScenes(Actions):
         return run
 
     def _try(self, one, family):
-        """What comes of it, as text. An answer is one session of each rule that lets pass; what is dropped is none."""
+        """What comes of it, as text. An answer is one session of each rule that lets pass; what is
+        dropped is none."""
         before = self._statistics()
         where = f"{one.source} -> {of(one.address, family)} port {one.port}"
         if one.who is None:
@@ -163,7 +167,8 @@ class RuleScenes(Actions):
                 raise Failure(f"{where}: expected silence, {client.getpeername()[0]} answers")
 
     def _decided(self, where, rules, before, sessions):
-        """These rules have decided since, and no others; those that let pass have as many sessions more."""
+        """These rules have decided since, and no others; those that let pass have as many sessions
+        more."""
         what = f"{where} is decided by {' and '.join(rules) or 'no rule'}, {sessions} sessions"
         grown = lambda: self._grown(before)  # noqa: E731
         machine.expect(what, lambda: self._are_there(rules, sessions, grown()), grown)
@@ -176,7 +181,8 @@ class RuleScenes(Actions):
         return set(rules) <= set(found) and all(found[rule]["action"] != "allow" or found[rule]["sessions"] >= sessions for rule in rules)
 
     def _grown(self, before):
-        """What rules that have decided since have counted. Packets of a connection that a rule has allowed are none of its decisions."""
+        """What rules that have decided since have counted. Packets of a connection that a rule has
+        allowed are none of its decisions."""
         found = {}
         for name, (action, counts) in self._statistics().items():
             more = {word: count - before[name][1][word] for word, count in counts.items()} | {"action": action}
@@ -195,8 +201,8 @@ class RuleScenes(Actions):
     # Messages.
 
     def messages(self, family):
-        """Pings by client pass, though a rule above is about their type with another code; requests of another type, and db's pings, do not. Who has which address
-        may be asked."""
+        """Pings by client pass, though a rule above is about their type with another code; requests
+        of another type, and db's pings, do not. Who has which address may be asked."""
         before, address = self._statistics(), of(WEB2.v4, family)
         self.node.ip(CLIENT.name, "neighbour", "flush", "dev", self.node.interface(CLIENT), "to", address)
         self.node.ping(CLIENT.name, address)
@@ -218,7 +224,8 @@ class RuleScenes(Actions):
     # Labels that change.
 
     def joining(self):
-        """web2 comes to have a label by which a policy applies to it, and db one by which it is a group's; then both lose it. A connection lives through that."""
+        """web2 comes to have a label by which a policy applies to it, and db one by which it is a
+        group's; then both lose it. A connection lives through that."""
         before = answered(CLIENT.name, WEB2, JOINED), answered(DB.name, WEB2, GROUPED)
         after = dropped(CLIENT.name, WEB2.v4, JOINED, "acnp:joined/DropCallers"), dropped(DB.name, WEB2.v4, GROUPED, GROUP)
         file = self.manifests.directory / "pods.yaml"

@@ -47,7 +47,8 @@ class Scenes(Actions):
             yield from guarded(chosen(getattr(self, part)(), titles))
 
     def all(self):
-        """(title, what happens: a function of the IP version that returns the result as text, rules, IP versions), in order."""
+        """(title, what happens: a function of the IP version that returns the result as text,
+        rules, IP versions), in order."""
         parts = (self.pods, self.policies, self.kubernetes_policies, self.services, self.special_services, self.egress, self.peer, self.spoofing)
         for part in parts:
             yield from guarded(part())
@@ -55,7 +56,8 @@ class Scenes(Actions):
     # What may happen here only.
 
     def watched(self, short, interface, what, action):
-        """The same as `action`, and somebody looks at an interface meanwhile: `what` of the frames must be found there."""
+        """The same as `action`, and somebody looks at an interface meanwhile: `what` of the frames
+        must be found there."""
 
         def run(family):
             def ours(frames):
@@ -92,7 +94,8 @@ class Scenes(Actions):
         yield ("policy allows: web -> db; TrafficControl redirects", self.one(WEB.name, DB.v4, MYSQL, "db", "web"),
                [Rule("AntreaPolicyEgressRule conj_id=7"), Rule("EgressMetric ct_state=+new ct_label=0x700000000/0xffffffff00000000"),
                 Rule(f'TrafficControl in_port="{WEB.port}"', 3)], BOTH)
-        # Between web and db both rules match at one priority; redirection comes first. So the mirror is shown with client.
+        # Between web and db both rules match at one priority; redirection comes first. So the
+        # mirror is shown with client.
         copies = self.watched(INSPECT, "antrea-tc-tap2", lambda frames: _at_least(frames, 6, "copies on antrea-tc-tap2"),
                               self.one(CLIENT.name, DB.v4, MYSQL, "db", "client"))
         yield ("TrafficControl mirrors: client -> db", copies,
@@ -103,7 +106,8 @@ class Scenes(Actions):
                [Rule("AntreaPolicyIngressRule conj_id=14"), Rule("Output ct_mark=0x80/0x80", 3), Rule('Classifier in_port="antrea-l7-tap1"', 3)], BOTH)
 
     def kubernetes_policies(self):
-        """Antrea's policy says the same as the K8s one, first; only without it is the other seen."""
+        """Antrea's policy says the same as the K8s one, first; only without it is the other
+        seen."""
         back = self.without_antrea_policy()
         try:
             yield ("without Antrea's policy K8s's allows: client -> web", self.one(CLIENT.name, WEB.v4, HTTP, "web", "client"),
@@ -190,7 +194,8 @@ class Scenes(Actions):
         return run
 
     def stale_affinity(self, family):
-        """The document's learned rule sends the gateway to an Endpoint that EndpointDNAT does not know."""
+        """The document's learned rule sends the gateway to an Endpoint that EndpointDNAT does not
+        know."""
         try:
             return f"{self._ask(NODE, world.AFFINITY, HTTP, family, DENIED_LIMIT)[0]} is selected instead"
         except Failure as error:

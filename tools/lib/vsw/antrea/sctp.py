@@ -1,4 +1,5 @@
-"""Services of SCTP: associations packet by packet, since kernels of test machines need not speak it. The switch translates ports, and so the CRC-32C."""
+"""Services of SCTP: associations packet by packet, since kernels of test machines need not speak
+it. The switch translates ports, and so the CRC-32C."""
 
 import contextlib
 import itertools
@@ -66,7 +67,8 @@ class End:
         self.socket.sendto(data, (address, 0))
 
     def receive(self, kind):
-        """(sender's address, its port, tag, what follows the chunk's head) of the next packet; Failure if its chunk or CRC is another one."""
+        """(sender's address, its port, tag, what follows the chunk's head) of the next packet;
+        Failure if its chunk or CRC is another one."""
         deadline = time.monotonic() + machine.PATIENCE_S
         while select.select([self.socket], [], [], max(0, deadline - time.monotonic()))[0]:
             data, (sender, *_) = self.socket.recvfrom(65535)
@@ -104,7 +106,8 @@ class Sctp(Actions):
         yield (f"SCTP: client -> {HERE}, with a wrong CRC", self.wrong, [Rule("ConntrackState ct_state=+inv+trk")], BOTH)
 
     def association(self, source, where, who, sees):
-        """INIT twice, both at the Endpoint before it answers; its answers come back as the Service's."""
+        """INIT twice, both at the Endpoint before it answers; its answers come back as the
+        Service's."""
 
         def run(family):
             address, own = of(where, family), int.from_bytes(os.urandom(3))

@@ -1,4 +1,5 @@
-"""Services and their EndpointSlices as manifests, which scenes bring, change and take away; and what the host does for them."""
+"""Services and their EndpointSlices as manifests, which scenes bring, change and take away; and
+what the host does for them."""
 
 from .. import machine
 from . import world
@@ -12,7 +13,8 @@ READY = {"ready": True, "serving": True, "terminating": False}
 NOT_READY = {"conditions": {"ready": False, "serving": False}}
 ENDS = {"conditions": {"ready": False, "serving": True, "terminating": True}}
 
-# NodePorts, of connections from outside and of the host's own, as an agent there would have them translated.
+# NodePorts, of connections from outside and of the host's own, as an agent there would have them
+# translated.
 PORT_RULES = """table inet services {{
   chain prerouting {{
     type nat hook prerouting priority -100;
@@ -51,7 +53,8 @@ def port(protocol, number=HTTP, target=None, node=None):
 
 
 def service(cluster_ip, *endpoints, load_balancer=None, external=None, ports=None, node_port=None, annotations=None, **spec):
-    """A Service of both families, for TCP and UDP if nothing else is said, with a slice for each Endpoint. `load_balancer`, `external`: its addresses outside."""
+    """A Service of both families, for TCP and UDP if nothing else is said, with a slice for each
+    Endpoint. `load_balancer`, `external`: its addresses outside."""
     name = f"kind-{cluster_ip.rpartition('.')[2]}"
     ports = ports or [port(protocol, node=node_port) for protocol in ("TCP", "UDP")]
     ingress = [{"ip": of(load_balancer, family)} for family in BOTH] if load_balancer else []
@@ -69,7 +72,8 @@ def service(cluster_ip, *endpoints, load_balancer=None, external=None, ports=Non
 
 
 class Services:
-    """A file of such manifests; it goes when `stack` ends, and so does what the host has for them."""
+    """A file of such manifests; it goes when `stack` ends, and so does what the host has for
+    them."""
 
     def __init__(self, node, switch, file, stack):
         self.node, self.switch, self.file, self.stack = node, switch, file, stack
@@ -77,7 +81,8 @@ class Services:
         stack.callback(self._end)
 
     def tell(self, **parts):
-        """Has these parts of the file, {name: manifests}, say this; the others stay. Waits until the switch has all Endpoints as they are told."""
+        """Has these parts of the file, {name: manifests}, say this; the others stay. Waits until
+        the switch has all Endpoints as they are told."""
         self.parts |= {name: list(documents) for name, documents in parts.items()}
         documents = [one for part in self.parts.values() for one in part]
         self.names |= {f"default/{one['metadata']['name']}" for one in documents if one["kind"] == "Service"}

@@ -11,7 +11,8 @@ from .ledger import Ledger, Ledgers
 
 
 def started(cluster, hosts, binaries, directory, tag, defer):
-    """The switches of a cluster's hosts by name, each with a directory and a core of its own if there are as many."""
+    """The switches of a cluster's hosts by name, each with a directory and a core of its own if
+    there are as many."""
     switches, cores = {}, machine.cores()
     for host in hosts:
         dpdk = {"worker_cores": [cores[-host.number % len(cores)]], "main_core": cores[0], "memory_mb": 256, "hugepages": False,
@@ -23,7 +24,8 @@ def started(cluster, hosts, binaries, directory, tag, defer):
 
 
 def show(test, switches, scenes, **about):
-    """Scenes, each with its rules at the switches that they name; a subtest of `test` for each, and family."""
+    """Scenes, each with its rules at the switches that they name; a subtest of `test` for each, and
+    family."""
     for title, action, rules, families in scenes:
         for family in families:
             with test.subTest(title, family=family, **about):
@@ -41,7 +43,8 @@ def answers(space, address):
 
 
 def meet(names, pairs):
-    """Neighbours are found, so that what a scene counts is its own: who asks whom, by the names of namespaces, and addresses."""
+    """Neighbours are found, so that what a scene counts is its own: who asks whom, by the names of
+    namespaces, and addresses."""
     for here, there in pairs:
         for family in BOTH:
             address = of(there, family)

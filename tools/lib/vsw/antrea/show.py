@@ -1,4 +1,5 @@
-"""The demo: builds the node, programs it, plays the scenes, prints the table, stays for the user."""
+"""The demo: builds the node, programs it, plays the scenes, prints the table, stays for the
+user."""
 
 from .. import daemon, machine
 from ..stage import say

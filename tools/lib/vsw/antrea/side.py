@@ -1,4 +1,5 @@
-"""Whose Node the document speaks of: one by itself, or either of two, which are one another's mirror image."""
+"""Whose Node the document speaks of: one by itself, or either of two, which are one another's
+mirror image."""
 
 import dataclasses
 import ipaddress
@@ -11,7 +12,8 @@ EGRESS_IPS = ("192.168.77.112", "192.168.77.113")  # of Node 1, of Node 2
 
 
 def _elsewhere(v4):
-    """The address of a Pod's namesake on the other Node. That of web is the document's remote Endpoint: Services have both."""
+    """The address of a Pod's namesake on the other Node. That of web is the document's remote
+    Endpoint: Services have both."""
     return REMOTE if v4 == WEB.v4 else v4.replace("10.10.0.", "10.10.1.")
 
 
@@ -47,12 +49,14 @@ ENDPOINTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """A Node. `number` is 0 for one by itself, the document's; 1 and 2 are joined, and 1 is the document's."""
+    """A Node. `number` is 0 for one by itself, the document's; 1 and 2 are joined, and 1 is the
+    document's."""
 
     number: int = 0
 
     def of(self, text):
-        """What the document says of its Node, said of this one. (Node 2's words become Node 1's there.)"""
+        """What the document says of its Node, said of this one. (Node 2's words become Node 1's
+        there.)"""
         return _WORDS.sub(lambda match: _EXCHANGED[match[0]], text) if self.number == 2 else text
 
     @property

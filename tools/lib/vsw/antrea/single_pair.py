@@ -1,4 +1,5 @@
-"""A Node of one family beside one of both: everything works by the one that they share, and the first Node passes nothing by the other one."""
+"""A Node of one family beside one of both: everything works by the one that they share, and the
+first Node passes nothing by the other one."""
 
 import time
 
@@ -93,7 +94,8 @@ class Single(Actions):
             if family == 4:
                 self.node.ip(short, "neighbour", "flush", "dev", GATEWAY, "to", gateway)
                 return asked(family)
-            self.node.ip(short, "neighbour", "del", gateway, "dev", GATEWAY)  # which other scenes need, since the document answers for IPv4 alone
+            # Which other scenes need, since the document answers for IPv4 alone
+            self.node.ip(short, "neighbour", "del", gateway, "dev", GATEWAY)
             try:
                 return asked(family)
             finally:

@@ -1,4 +1,5 @@
-"""Real stacks at work through every kind of Service: large transfers, fragments, ICMP errors, curl, iperf3."""
+"""Real stacks at work through every kind of Service: large transfers, fragments, ICMP errors, curl,
+iperf3."""
 
 import contextlib
 import re
@@ -74,7 +75,8 @@ class Stacks:
         return "the gateway says so; the internet answers"
 
     def closed_port(self, family):
-        """The ICMP error of the Endpoint comes back as the Service's: only so does the socket take it."""
+        """The ICMP error of the Endpoint comes back as the Service's: only so does the socket take
+        it."""
         self.servers.close_echo(WEB2.name)
         try:
             traffic.datagram(self.node.names[CLIENT.name], of(world.LOAD_BALANCER, family), HTTP, 100)
@@ -105,7 +107,8 @@ class Stacks:
         return f"TCP {tcp:.0f} Mbit/s, UDP {udp:.0f} of 50"
 
     def streams(self, client, server, address, *kinds):
-        """Mbit/s that arrived at the server, or (-R) at the client, for each of these arguments of iperf3."""
+        """Mbit/s that arrived at the server, or (-R) at the client, for each of these arguments of
+        iperf3."""
         self.servers.close_web(server)
         try:
             rates = [self._stream(client, server, address, words)["mbps"] for words in kinds]

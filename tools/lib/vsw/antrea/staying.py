@@ -1,4 +1,5 @@
-"""Who stays where: connections and clients of Services whose Endpoints come, end and leave; affinity, from outside, too."""
+"""Who stays where: connections and clients of Services whose Endpoints come, end and leave;
+affinity, from outside, too."""
 
 import collections
 import contextlib
@@ -16,7 +17,8 @@ from .scenes import OWNERS
 from .services import ENDS, peer, service, web2
 from .world import CLIENT, WEB2
 
-# Cluster IPs, addresses outside, NodePorts: of a Service without affinity, of one with, of one whose affinity is brief.
+# Cluster IPs, addresses outside, NodePorts: of a Service without affinity, of one with, of one
+# whose affinity is brief.
 PLAIN, AFFINE, BRIEF = "10.105.31.170", "10.105.31.171", "10.105.31.172"
 OUTER_OF = {PLAIN: "192.168.77.156", AFFINE: "192.168.77.157", BRIEF: "192.168.77.158"}
 PORT_OF = {PLAIN: 30007, AFFINE: 30008}

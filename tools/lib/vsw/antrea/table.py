@@ -14,7 +14,8 @@ TAIL = 30  # lines of a log
 
 
 class Table(Stage):
-    """What is shown of `switches`, and what went wrong so far. A demo has `node`, the namespaces; `ledger`; `acts`; and `hints`."""
+    """What is shown of `switches`, and what went wrong so far. A demo has `node`, the namespaces;
+    `ledger`; `acts`; and `hints`."""
 
     def __init__(self, args, stack):
         super().__init__(args, stack)
@@ -78,7 +79,8 @@ class Table(Stage):
             say(f"✔ {title:<57} {first}")
             for other in others:
                 say(f"  {'':<57} {other}")
-        # A line for each switch: the IPv4 rules, each with packets of the rule and of its IPv6 twin.
+        # A line for each switch: the IPv4 rules, each with packets of the rule and of its IPv6
+        # twin.
         for name in counts[0]:
             texts = [f"{rows[0][0]} {'+'.join(str(count) for _, count in rows)}" for rows in zip(*(found[name] for found in counts))]
             if texts:

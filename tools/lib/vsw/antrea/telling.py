@@ -1,4 +1,5 @@
-"""What agents are told: logs of policies, statistics of rules, denied connections. Checked field by field. Records of connections: `records.py`."""
+"""What agents are told: logs of policies, statistics of rules, denied connections. Checked field by
+field. Records of connections: `records.py`."""
 
 import contextlib
 import errno
@@ -22,9 +23,11 @@ NAME, ISOLATED = "acnp:logged", "np:default/isolated"
 DATAGRAMS, SIZE = 5, 100
 COUNTED = ("sessions", "new_packets", "packets")  # of a rule
 CONNECTIONS = 3
-# More than a port's packets for controllers at once, fewer than a subscriber's queue holds, and meter 256 lets pass.
+# More than a port's packets for controllers at once, fewer than a subscriber's queue holds, and
+# meter 256 lets pass.
 BURST, CONTROLLER = 500, 62373
-# It comes in parts, each of which a host port's ring (135 frames) has room for, even while the switch has no core.
+# It comes in parts, each of which a host port's ring (135 frames) has room for, even while the
+# switch has no core.
 PARTS = 10
 SILENCE = "table inet silence { chain input { type filter hook input priority 0; udp dport 80 drop; }; }"
 # Bytes of Ethernet and IP in front of UDP's 8.
@@ -70,7 +73,8 @@ def same(told, **expected):
 
 
 def _grown(first, lines):
-    """What the counters of a rule have grown by: as the lines of a stream say one after the other, and as the last one says it."""
+    """What the counters of a rule have grown by: as the lines of a stream say one after the other,
+    and as the last one says it."""
     words = ("sessions", "packets", "bytes")
     each = {word: sum(line["growth"].get(word, 0) for line in lines) for word in words}
     return each, {word: lines[-1]["statistics"][word] - first["statistics"][word] if lines else 0 for word in words}
@@ -89,7 +93,8 @@ def _is_denied(line):
 
 
 def _those_of(address, family, events, records):
-    """The log and the denied connection of somebody's packet, once each. (What others sent before is told in sum, and later.)"""
+    """The log and the denied connection of somebody's packet, once each. (What others sent before
+    is told in sum, and later.)"""
     source = of(address, family)
     return (events.wait("log", lambda line: _is_log(line) and line["tuple"]["src"] == source)[0],
             records.wait("denied connection", lambda line: _is_denied(line) and line["original"]["src"] == source)[0])
@@ -121,7 +126,8 @@ class Telling:
             raise Failure(f"expected silence, {who} answered")
 
     def logs(self, family):
-        """Two connections, two logs. (Of UDP: a SYN that is answered late is sent, and told, again.)"""
+        """Two connections, two logs. (Of UDP: a SYN that is answered late is sent, and told,
+        again.)"""
         with self._told() as (events, records):
             traffic.datagram(self.space[CLIENT.name], of(WEB2.v4, family), HTTP, SIZE)
             traffic.send_datagram(self.space[DB.name], of(WEB2.v4, family), HTTP, bytes(SIZE))
@@ -142,7 +148,8 @@ class Telling:
         return "Allow by LogClient, Drop by LogDb: rule, tuple, Pod, length"
 
     def sessions(self, family):
-        """Sessions of a rule are its connections, each once, however many packets came before the first answer; what is denied has none."""
+        """Sessions of a rule are its connections, each once, however many packets came before the
+        first answer; what is denied has none."""
         before, again = self._statistics(), 0
         for _ in range(CONNECTIONS):
             with traffic.connect(self.space[CLIENT.name], of(WEB2.v4, family), HTTP) as client:
@@ -170,7 +177,8 @@ class Telling:
         return f"{CONNECTIONS + 1} sessions, {CONNECTIONS + DATAGRAMS} packets of new connections; of the denied one no session"
 
     def refusal(self, family):
-        """A datagram that a rule refuses: the sender hears of it, who watches is told of it once, the rule has one packet and one answer, and no session."""
+        """A datagram that a rule refuses: the sender hears of it, who watches is told of it once,
+        the rule has one packet and one answer, and no session."""
         before = self._statistics()["LogRefused"]
         with self._told() as (events, records):
             error = self._error_of(PEER, WEB2, family)
@@ -200,7 +208,8 @@ class Telling:
         raise Failure("an echo came back")
 
     def isolation(self, family):
-        """What no rule of a policy of Kubernetes allows: told with the policy's name, and no rule's."""
+        """What no rule of a policy of Kubernetes allows: told with the policy's name, and no
+        rule's."""
         with self._told() as (events, records):
             traffic.send_datagram(self.space[WEB2.name], of(DB.v4, family), HTTP, bytes(SIZE))
             log, denied = _those_of(WEB2.v4, family, events, records)
@@ -218,7 +227,8 @@ class Telling:
             yield Stream(self.switch, stack, "events", "--kind", "policy-log"), Stream(self.switch, stack, "records", "--follow", "--kind", "denied")
 
     def streamed(self, family):
-        """The stream of statistics begins with each rule as it is; what it says has grown since is what was sent, in sum and at its end."""
+        """The stream of statistics begins with each rule as it is; what it says has grown since is
+        what was sent, in sum and at its end."""
         with contextlib.ExitStack() as stack:
             stream = Stream(self.switch, stack, "rules", "--watch", "100", "--policy", NAME)
             first = {rule: stream.wait(rule, lambda line, rule=rule: (line["event"], line["rule"]) == ("rule", rule))[0] for rule in ("LogClient", "LogDb")}

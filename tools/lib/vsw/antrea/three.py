@@ -1,4 +1,5 @@
-"""Three Nodes, two of them on one link, the third one behind a router; a switch on each. Their kernels route what no tunnel takes."""
+"""Three Nodes, two of them on one link, the third one behind a router; a switch on each. Their
+kernels route what no tunnel takes."""
 
 import dataclasses
 
@@ -95,7 +96,8 @@ def owners():
 
 
 class Three(Spaces):
-    """Namespaces of Nodes (node@1), of Pods (client@1), and of the router. `prefix` begins their names; `defer` is told how to undo things."""
+    """Namespaces of Nodes (node@1), of Pods (client@1), and of the router. `prefix` begins their
+    names; `defer` is told how to undo things."""
 
     def __init__(self, prefix, defer):
         shorts = [ROUTER, *(host.at(short) for host in HOSTS for short in ("node", *PODS))]
@@ -156,7 +158,8 @@ class Three(Spaces):
         return switch
 
     def attach(self, host, switch):
-        """Gives the interfaces that the switch has made addresses; tells it the way to the other link."""
+        """Gives the interfaces that the switch has made addresses; tells it the way to the other
+        link."""
         node = host.at("node")
         for interface in (GATEWAY, UNDERLAY):
             machine.expect(f"the switch makes {interface}", lambda interface=interface: interface in self.ip(node, "-o", "link", "show"))
@@ -199,7 +202,8 @@ class Three(Spaces):
         self.run(short, "sh", "-c", f"ip {family} route flush table all proto {OURS}")
 
     def gateways(self, host):
-        """The gateway has its address; Services are behind it, at a virtual address; what comes back from there with that as its source leaves with the Node's."""
+        """The gateway has its address; Services are behind it, at a virtual address; what comes
+        back from there with that as its source leaves with the Node's."""
         node = host.at("node")
         self._addresses(node, GATEWAY, within(both(host.gateway)))
         for virtual, services in zip(both(world.VIRTUAL_SERVICE), both(SERVICES)):
@@ -231,7 +235,8 @@ class Three(Spaces):
                 self.route(node, address, "dev", GATEWAY)
 
     def proxy(self, host, rules):
-        """Packets of Pods for Services, translated by `rules`, go to the gateway again; those that come from there once more are not tracked."""
+        """Packets of Pods for Services, translated by `rules`, go to the gateway again; those that
+        come from there once more are not tracked."""
         node = host.at("node")
         for family, hop in (("-4", BEHIND), ("-6", BEHIND_SIX)):
             self.ip(node, "neighbour", "replace", hop, "lladdr", VIRTUAL_MAC, "dev", GATEWAY, "nud", "permanent")

@@ -1,4 +1,5 @@
-"""Traceflows on the Node that the agent has programmed: packets that are sent for them, and real ones, tell what happens to them."""
+"""Traceflows on the Node that the agent has programmed: packets that are sent for them, and real
+ones, tell what happens to them."""
 
 import json
 import subprocess
@@ -22,7 +23,8 @@ class TraceScenes:
         self.node, self.space, self.switch = node, node.names, switch
 
     def all(self):
-        """(title, action, no rules: packets that are sent for a Traceflow end where they are told, IP versions)."""
+        """(title, action, no rules: packets that are sent for a Traceflow end where they are told,
+        IP versions)."""
         policy = "acnp:web-app-db-network-policy"
         tcp = ("--protocol", "tcp")
         web, web2 = self.pod(WEB), self.pod(WEB2)
@@ -68,7 +70,8 @@ class TraceScenes:
         yield "Traceflow: live, dropped only: client -> web2, refused", self.live_rejected, [], BOTH
 
     def unanswered(self, action):
-        """The same; client, which has sent nothing, is told nothing: what comes to it is only what it asks for then."""
+        """The same; client, which has sent nothing, is told nothing: what comes to it is only what
+        it asks for then."""
 
         def run(family):
             with traffic.Listener(self.space[CLIENT.name], self.node.interface(CLIENT)) as listener:
@@ -174,7 +177,8 @@ class TraceScenes:
     def from_peer(self, family, token):
         """A datagram to web2 with the tag in its DSCP."""
         with traffic.make_socket(self.space[PEER], traffic.family_of(of(WEB2.v4, family)), traffic.DATAGRAM) as client:
-            level, option = (0, 1) if family == 4 else (41, 67)  # IPPROTO_IP, IP_TOS; IPPROTO_IPV6, IPV6_TCLASS
+            # IPPROTO_IP, IP_TOS; IPPROTO_IPV6, IPV6_TCLASS
+            level, option = (0, 1) if family == 4 else (41, 67)
             client.setsockopt(level, option, TAG << 2)
             client.connect((of(WEB2.v4, family), HTTP))
             client.send(token)
@@ -239,7 +243,8 @@ class TraceScenes:
         return f"reset; {found['component']} {found['action']} by {found['rule']['policy']}"
 
     def live_egress(self, family):
-        """A real connection is marked for the host, which translates it; its first packet says so."""
+        """A real connection is marked for the host, which translates it; its first packet says
+        so."""
         internet = of(world.INTERNET, family)
         process = self.begin(self.pod(WEB2), internet, f"-{family}", "--live", "--protocol", "tcp", "--port", str(HTTP))
         try:

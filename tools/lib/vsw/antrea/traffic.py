@@ -1,4 +1,5 @@
-"""Traffic between namespaces, from this one process: a socket stays in the namespace that it was made in."""
+"""Traffic between namespaces, from this one process: a socket stays in the namespace that it was
+made in."""
 
 import contextlib
 import ctypes
@@ -23,9 +24,11 @@ SO_RCVBUFFORCE = 33  # asm-generic/socket.h
 SOL_PACKET, PACKET_AUXDATA, HAS_VLAN = 263, 8, 0x10  # linux/socket.h, linux/if_packet.h
 SILENCE_S = 0.2  # without another packet: all that came is there
 ATTEMPTS, FLOOD_LEAST = 10, 5
-# A worker stamps a packet with the time that it read before its burst. A busy machine stops it between the two.
+# A worker stamps a packet with the time that it read before its burst. A busy machine stops it
+# between the two.
 LAG_S = 0.3
-PORTS = itertools.cycle(range(23000, 30000))  # kernels take theirs above by chance, NodePorts are there
+# Kernels take theirs above by chance, NodePorts are there
+PORTS = itertools.cycle(range(23000, 30000))
 
 
 @contextlib.contextmanager
@@ -50,8 +53,8 @@ def make_socket(name, *words):
 
 
 def unheard_of(name, address, port):
-    """A socket for datagrams to there, from a port that none before had: a kernel's choice may be one whose connection the switch still has, whose packets
-    are not new."""
+    """A socket for datagrams to there, from a port that none before had: a kernel's choice may be
+    one whose connection the switch still has, whose packets are not new."""
     made = make_socket(name, family_of(address), DATAGRAM)
     try:
         made.settimeout(PATIENCE_S)
@@ -64,7 +67,8 @@ def unheard_of(name, address, port):
 
 
 class _Answer(http.server.BaseHTTPRequestHandler):
-    """GET /: who this is and whom it sees; GET /N: N bytes of a pattern; POST: the digest of what came."""
+    """GET /: who this is and whom it sees; GET /N: N bytes of a pattern; POST: the digest of what
+    came."""
 
     protocol_version = "HTTP/1.1"
     timeout = 10 * PATIENCE_S  # of a client that asks again after other scenes
@@ -128,7 +132,8 @@ WHO = b"who is there, and whom does it see?"
 
 
 def echo_datagrams(name, port, stack, label=""):
-    """A UDP echo server in a namespace, for both IP versions, until `stack` ends; WHO it answers as `serve` does. Answers leave by the address that was asked."""
+    """A UDP echo server in a namespace, for both IP versions, until `stack` ends; WHO it answers as
+    `serve` does. Answers leave by the address that was asked."""
     server = make_socket(name, socket.AF_INET6, socket.SOCK_DGRAM)
     server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -244,7 +249,8 @@ def echoes(name, address, port, sizes):
 
 
 def loads(name, address, port, megabytes, sizes):
-    """A large transfer each way over one TCP connection, and echoes of UDP datagrams, whole and in fragments; what it was, as text."""
+    """A large transfer each way over one TCP connection, and echoes of UDP datagrams, whole and in
+    fragments; what it was, as text."""
     try:
         transfer(name, address, port, megabytes << 20)
     except OSError as error:
@@ -254,8 +260,8 @@ def loads(name, address, port, megabytes, sizes):
 
 
 def flood(source, target, address, dropped, datagrams=200, size=1000, rate=1e6, burst=1e5):
-    """More datagrams at once than a rate (bits per second) with a burst (bits) lets pass, from one namespace to another: all that do not arrive are among
-    `dropped()`. The result as text."""
+    """More datagrams at once than a rate (bits per second) with a burst (bits) lets pass, from one
+    namespace to another: all that do not arrive are among `dropped()`. The result as text."""
     for _ in range(ATTEMPTS):
         arrived, lost, seconds = _flood(source, target, address, dropped, datagrams, size)
         most = int((burst + rate * (seconds + LAG_S)) / (8 * size))
@@ -291,11 +297,13 @@ def _flood(source, target, address, dropped, datagrams, size):
 
 def retransmitted(client):
     """How many segments a TCP connection has sent again, its first one among them."""
-    return struct.unpack_from("=I", client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 100)[0]  # tcpi_total_retrans
+    # tcpi_total_retrans
+    return struct.unpack_from("=I", client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 100)[0]
 
 
 class Listener:
-    """Frames that arrive on an interface of a namespace. (The kernel takes VLAN tags out of them and tells them beside; here they are where they were.)"""
+    """Frames that arrive on an interface of a namespace. (The kernel takes VLAN tags out of them
+    and tells them beside; here they are where they were.)"""
 
     def __init__(self, name, interface):
         self.socket = make_socket(name, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -316,7 +324,8 @@ class Listener:
         return data
 
     def frames(self, until=None):
-        """All that came until now (and a moment longer). `until`: what must be true of them, sooner or later."""
+        """All that came until now (and a moment longer). `until`: what must be true of them, sooner
+        or later."""
         return gather({"": self}, until and (lambda found: until(found[""])))[""]
 
     def so_far(self):
@@ -337,7 +346,8 @@ class Listener:
 
 
 def gather(listeners, until=None):
-    """What Listeners hear, {name: frames}, until all are silent for a moment; as long as `until` is not true of that, with patience."""
+    """What Listeners hear, {name: frames}, until all are silent for a moment; as long as `until` is
+    not true of that, with patience."""
     found = {name: [] for name in listeners}
     places, deadline = {listener.socket: (name, listener) for name, listener in listeners.items()}, time.monotonic() + PATIENCE_S
     while True:

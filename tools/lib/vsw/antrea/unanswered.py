@@ -22,8 +22,8 @@ def silent(node, shorts):
 
 
 def same_endpoint(node, places, source, address, port):
-    """An action: datagrams of one socket all reach one of `places`, {namespace: interface}, which are silent; when they are not any more, that one answers
-    the same socket."""
+    """An action: datagrams of one socket all reach one of `places`, {namespace: interface}, which
+    are silent; when they are not any more, that one answers the same socket."""
     return lambda family: f"all at {reached(node, places, source, of(address, family), port)}, which then answers"
 
 

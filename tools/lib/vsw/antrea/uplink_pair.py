@@ -1,4 +1,5 @@
-"""The world outside two Nodes, without a trip through their hosts: Egress IPs that the switches translate, Services that clients on the wire reach."""
+"""The world outside two Nodes, without a trip through their hosts: Egress IPs that the switches
+translate, Services that clients on the wire reach."""
 
 import json
 
@@ -19,7 +20,8 @@ from .trace_scenes import TraceScenes
 from .unanswered import DATAGRAMS, same_endpoint
 from .world import CLIENT, DB, WEB, WEB2
 
-# Egress IPs beside those that the configuration's VTEPs have: client's, on its Node; that of db of Node 1, on Node 2; one with a rate.
+# Egress IPs beside those that the configuration's VTEPs have: client's, on its Node; that of db of
+# Node 1, on Node 2; one with a rate.
 HERE, THERE, SLOW = "192.168.77.120", "192.168.77.121", "192.168.77.122"
 # Many more of Node 2's, of no Pod: each is an end of tunnels.
 MANY = [f"192.168.77.{last}" for last in range(160, 190)]
@@ -165,7 +167,8 @@ class Uplink(PastHosts):
             (f"LoadBalancer: outside -> node@1 -> {far}", LOAD_BALANCER, HTTP, far, at(one, "gateway"), one),
             (f"LoadBalancer, policy Local: outside -> node@2 -> {far}", LOCAL_POLICY, HTTP, far, OUTSIDE, two),
         ):
-            # A link of 1,500 bytes carries fragments that no tunnel on it does, and nobody is there to fragment them again.
+            # A link of 1,500 bytes carries fragments that no tunnel on it does, and nobody is there
+            # to fragment them again.
             sizes = (10, 4000) if who in (at(side, pod.name) for pod in side.pods) else (10, 1200)
             yield (title, self.past_the_hosts(self.served(address, port, who, sees, sizes)), only(side, came, left), BOTH)
         # A packet of TCP and one of UDP.
@@ -198,7 +201,8 @@ class Uplink(PastHosts):
         return run
 
     def moves(self, client):
-        """The other Node has the address now: it says so, and connections from both Nodes leave there. Then back."""
+        """The other Node has the address now: it says so, and connections from both Nodes leave
+        there. Then back."""
 
         def run(family):
             text = self.file.read_text()
@@ -229,7 +233,8 @@ class Uplink(PastHosts):
         return next(one for one in self.switches[side].json("antrea", "egress") if one["name"] == name)
 
     def limited(self, family):
-        """More than the rate, at once: what does not arrive was dropped by the meter, and counted."""
+        """More than the rate, at once: what does not arrive was dropped by the meter, and
+        counted."""
         name = f"{'four' if family == 4 else 'six'}-122"
         sender, dropped = self.space[at(SIDES[1], WEB2.name)], lambda: self._of(SIDES[1], name)["dropped"]["packets"]
         return traffic.flood(sender, self.space[OUTSIDE], of(world.INTERNET, family), dropped)

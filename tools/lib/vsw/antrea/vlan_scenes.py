@@ -1,4 +1,5 @@
-"""Pods of the network between Nodes, on real traffic: who reaches whom, in which VLAN and zone; who is denied; who says he is another. The cluster is in `vlans.py`."""
+"""Pods of the network between Nodes, on real traffic: who reaches whom, in which VLAN and zone; who
+is denied; who says he is another. The cluster is in `vlans.py`."""
 
 import socket
 import struct
@@ -116,7 +117,8 @@ class Vlans(Actions):
         return f"it left in VLAN {RED1.vlan}"
 
     def in_another_vlan(self, family):
-        """The router has a way to Pods of both Nodes by a VLAN that is not theirs, and knows their MAC addresses."""
+        """The router has a way to Pods of both Nodes by a VLAN that is not theirs, and knows their
+        MAC addresses."""
         interface = in_vlan(NOBODYS)
         ways = [(pod, of(pod.address, family)) for pod in (RED1, RED3)]
         try:

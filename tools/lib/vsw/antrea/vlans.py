@@ -1,6 +1,8 @@
-"""Pods of the network between Nodes, in VLANs and untagged (scenes: `vlan_scenes.py`): two Nodes on a trunk, and a router that is on all of its VLANs.
+"""Pods of the network between Nodes, in VLANs and untagged (scenes: `vlan_scenes.py`): two Nodes on
+a trunk, and a router that is on all of its VLANs.
 
-Node 1 has the uplink in a bridge of its own, with its VTEP, and tunnels; Node 2 has it in the Pods' bridge."""
+Node 1 has the uplink in a bridge of its own, with its VTEP, and tunnels; Node 2 has it in the Pods'
+bridge."""
 
 import contextlib
 import dataclasses
@@ -94,7 +96,8 @@ GATEWAY_MACS = {host: f"02:00:00:0b:{host.number:02x}:01" for host in HOSTS}
 
 
 class Trunk(Spaces):
-    """The namespaces. `prefix` begins their names; `directory` is the router's; `defer` is told how to undo things."""
+    """The namespaces. `prefix` begins their names; `directory` is the router's; `defer` is told how
+    to undo things."""
 
     def __init__(self, prefix, directory, defer):
         shorts = [ROUTER, *(host.space for host in HOSTS), *(pod.name for pod in PODS)]
@@ -108,7 +111,8 @@ class Trunk(Spaces):
             self._pod(pod)
 
     def _router(self, directory, defer):
-        """An Open vSwitch with the ends of both cables, trunks, and a port in each VLAN, by which the router's kernel is there."""
+        """An Open vSwitch with the ends of both cables, trunks, and a port in each VLAN, by which
+        the router's kernel is there."""
         self.run(ROUTER, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
         self.ovs = ovs = OpenVswitch(directory, self.names[ROUTER], defer)
         ovs.vsctl("add-br", TRUNK, "--", "set", "bridge", TRUNK, "datapath_type=netdev", "other_config:hwaddr=02:00:00:00:77:01")
@@ -131,7 +135,8 @@ class Trunk(Spaces):
 
     @contextlib.contextmanager
     def priorities(self, host, address):
-        """Meanwhile what the router sends to this address, on a Node's link, has a tag of VLAN 0, which says a priority alone."""
+        """Meanwhile what the router sends to this address, on a Node's link, has a tag of VLAN 0,
+        which says a priority alone."""
         match = f"in_port=LOCAL,{'ipv6,ipv6_dst' if ':' in address else 'ip,nw_dst'}={address}"
         self.ovs.ofctl("add-flow", TRUNK, f"{match} actions=push_vlan:0x8100,output:to{host.number}")
         try:
@@ -173,7 +178,8 @@ class Trunk(Spaces):
         return switch
 
     def attach(self, host):
-        """Gives the interfaces that the switch has made addresses. The host of Node 1 routes for its ordinary Pods, and translates their addresses."""
+        """Gives the interfaces that the switch has made addresses. The host of Node 1 routes for
+        its ordinary Pods, and translates their addresses."""
         made = {GATEWAY: (GATEWAY_MACS[host], f"{host.prefix}.1")} | ({UNDERLAY: (host.mac, host.address)} if host == ONE else {})
         for interface, (mac, address) in made.items():
             machine.expect(f"the switch makes {interface}", lambda interface=interface: interface in self.ip(host.space, "-o", "link", "show"))
@@ -230,7 +236,8 @@ def _service():
 
 
 def _policies():
-    """Nobody reaches ALT of red2, red3 and flat, who asks for REFUSED is refused; red1 reaches ALT of the router as little."""
+    """Nobody reaches ALT of red2, red3 and flat, who asks for REFUSED is refused; red1 reaches ALT
+    of the router as little."""
     refused = [{"protocol": protocol, "port": REFUSED} for protocol in ("TCP", "UDP")]
     for pod in (RED2, RED3, FLAT):
         rules = [{"action": "Drop", "name": "Drop", "ports": [{"protocol": "TCP", "port": ALT}]}, {"action": "Reject", "name": "Reject", "ports": refused}]

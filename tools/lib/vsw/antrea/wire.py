@@ -34,7 +34,8 @@ def nothing_wrong(frames):
 
 
 def all_in_geneve(frames):
-    """Whatever has an address of a Pod is in a tunnel from Node to Node, with VNI 0; there are such of both versions of IP, both ways."""
+    """Whatever has an address of a Pod is in a tunnel from Node to Node, with VNI 0; there are such
+    of both versions of IP, both ways."""
     counts = {}
     for row in frames.rows:
         ends, inside = _ends(row)
@@ -61,7 +62,8 @@ def none_too_large(frames):
 
 
 def shown(frames):
-    """Some frames, decoded: an echo request, a SYN for a Service and its answer, over IPv4 and IPv6."""
+    """Some frames, decoded: an echo request, a SYN for a Service and its answer, over IPv4 and
+    IPv6."""
     for remote in (world.REMOTE, six(world.REMOTE)):
         for what, has in (
             ("echo request", lambda row, inside: "(ping) request" in row["_ws.col.Info"][0] and (":" in inside[1]) == (":" in remote)),
@@ -75,7 +77,8 @@ def shown(frames):
 
 
 def _ends(row):
-    """Addresses (source, target) of the outermost IP header, and of the one inside; () where there is none."""
+    """Addresses (source, target) of the outermost IP header, and of the one inside; () where there
+    is none."""
     pairs = list(zip(row["ip.src"], row["ip.dst"])) + list(zip(row["ipv6.src"], row["ipv6.dst"]))
     return (*pairs, (), ())[:2]
 

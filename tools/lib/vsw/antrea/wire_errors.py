@@ -1,4 +1,5 @@
-"""ICMP errors on the wire about packets that the switches translate: whoever hears one finds his own addresses and ports in it."""
+"""ICMP errors on the wire about packets that the switches translate: whoever hears one finds his
+own addresses and ports in it."""
 
 import itertools
 import struct
@@ -15,7 +16,8 @@ from .world import CLIENT, DB, WEB2
 
 ROUTER_MAC = "02:00:00:00:77:fe"
 PORT = 5002  # of a server in the internet
-# What routers say that they carry: another value each time, so that it is known which of them was heard.
+# What routers say that they carry: another value each time, so that it is known which of them was
+# heard.
 _CARRIED = itertools.count(1300)
 
 
@@ -33,7 +35,8 @@ def too_big(router, about, carried):
 
 
 def quoted(frame):
-    """What an ICMP error is about: (source, its port, destination, its port) in network order; None: it is none."""
+    """What an ICMP error is about: (source, its port, destination, its port) in network order;
+    None: it is none."""
     if frame[12:14] == b"\x08\0" and frame[23] == agent.ICMP and frame[34] == 3:
         inside = frame[42:]
         return inside[12:16], inside[20:22], inside[16:20], inside[22:24]
@@ -66,7 +69,8 @@ class WireErrors:
                 yield f"ICMP error: {title}", self.uplink.past_the_hosts(action), only(side, came), BOTH
 
     def from_a_service(self, side):
-        """A datagram's echo is too large for a router outside; web2 of Node 1 has sent it, to a client who asked a Node."""
+        """A datagram's echo is too large for a router outside; web2 of Node 1 has sent it, to a
+        client who asked a Node."""
         pod = next(pod for pod in SIDES[0].pods if pod.name == WEB2.name)
         seen = world.OUTSIDE if side == SIDES[0] else side.of(world.GATEWAY_IP)
 
@@ -101,7 +105,8 @@ class WireErrors:
         return run
 
     def heard(self, side, short, pod, about, own, target, family):
-        """A router outside speaks to a Node about a packet; whose it is hears it, as one of `own` (address, port) to `target`, and his kernel believes it."""
+        """A router outside speaks to a Node about a packet; whose it is hears it, as one of `own`
+        (address, port) to `target`, and his kernel believes it."""
         carried, wire = next(_CARRIED), self.node.names[OUTSIDE]
         frame = _mac(uplink_pair.mac(side)) + _mac(ROUTER_MAC) + (b"\x08\0" if family == 4 else b"\x86\xdd")
         with traffic.Listener(self.node.names[short], pod.interface) as listener:

@@ -37,7 +37,8 @@ class Pod:
 CLIENT = Pod("client", "client-6-3353ef", 0x24, "10.10.0.26", "5e:b5:e3:a6:90:b7", "af_packet")
 WEB = Pod("web", "web-7975-274540", 0x25, "10.10.0.24", "fa:b7:53:74:21:a6", "tap")
 DB = Pod("db", "db-755c6-5080e3", 0x26, "10.10.0.25", "36:48:21:a2:9d:b4", "af_packet")
-# Not in the document, but for its address in SNATMark: an Endpoint of this Node that no Pod there has.
+# Not in the document, but for its address in SNATMark: an Endpoint of this Node that no Pod there
+# has.
 WEB2 = Pod("web2", "web2-6f8c-1a2b3", 0x2A, "10.10.0.23", "72:1c:5d:0e:9a:23", "tap")
 PODS = (CLIENT, WEB, DB, WEB2)
 

@@ -19,7 +19,8 @@ pub(crate) enum Antrea {
     Node,
     /// Let packets pass, though no agent has synced all that it has to.
     OpenGate,
-    /// Take flows, groups, meters, table names and objects of Antrea's out of the bridge, and shut the gate.
+    /// Take flows, groups, meters, table names and objects of Antrea's out of the bridge, and shut
+    /// the gate.
     Reset {
         /// Do it: Pods are cut off until an agent begins anew.
         #[arg(long)]
@@ -51,7 +52,8 @@ pub(crate) enum Antrea {
     Rules(Rules),
     /// Show address groups and applied-to groups; with names: all of their members.
     Groups(Objects),
-    /// Show names that rules mean: addresses that DNS answers gave them, for how long, and the rules.
+    /// Show names that rules mean: addresses that DNS answers gave them, for how long, and the
+    /// rules.
     #[command(alias = "names")]
     Fqdns {
         /// Only names that this means: www.example.com, or *.example.com.
@@ -74,14 +76,16 @@ pub(crate) enum Antrea {
     },
     /// Say how multicast memberships are kept.
     SetMulticast {
-        /// Seconds between two general queries (1 to 3600; not given: 125). Who is silent for three times as long has left.
+        /// Seconds between two general queries (1 to 3600; not given: 125). Who is silent for three
+        /// times as long has left.
         #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
         interval: Option<u32>,
         /// Versions of IGMP in which queries are sent (not given: all).
         #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=3))]
         versions: Vec<u32>,
     },
-    /// Say who is in a multicast group, in place of IGMP: only of a Node whose agent has taken that over. Without Pods and Nodes: nobody is.
+    /// Say who is in a multicast group, in place of IGMP: only of a Node whose agent has taken that
+    /// over. Without Pods and Nodes: nobody is.
     SetMulticastGroup {
         /// The group.
         #[arg(value_name = "ADDRESS")]
@@ -93,9 +97,11 @@ pub(crate) enum Antrea {
         #[arg(long = "node", value_name = "NAME")]
         nodes: Vec<String>,
     },
-    /// Show the flows that an object writes, and what each is for. Lines are those of dump-flows; what follows # is no part of them.
+    /// Show the flows that an object writes, and what each is for. Lines are those of dump-flows;
+    /// what follows # is no part of them.
     Flows {
-        /// pod/NS/NAME, service/NS/NAME, endpoints/NS/NAME:PORT, policy/np:NS/NAME, egress/NAME, peer/NAME, tc/NAME, node, ...
+        /// pod/NS/NAME, service/NS/NAME, endpoints/NS/NAME:PORT, policy/np:NS/NAME, egress/NAME,
+        /// peer/NAME, tc/NAME, node, ...
         #[arg(value_name = "KIND/NAME", value_parser = object::object)]
         object: Object,
         /// Only those of this rule, with a policy.
@@ -108,10 +114,12 @@ pub(crate) enum Antrea {
         #[arg(long)]
         no_names: bool,
     },
-    /// Send a packet from a Pod, or look at one of real traffic, and tell what happens to it on this Node; without arguments: what is being traced.
+    /// Send a packet from a Pod, or look at one of real traffic, and tell what happens to it on
+    /// this Node; without arguments: what is being traced.
     #[command(alias = "traceflow")]
     TraceFlow(Box<TraceFlow>),
-    /// Tell what happens, until interrupted: logs of policies, refused connections to Services, learned names, memberships, syncs, and what was lost of these.
+    /// Tell what happens, until interrupted: logs of policies, refused connections to Services,
+    /// learned names, memberships, syncs, and what was lost of these.
     Events(Events),
     /// Say what becomes of a packet that `events --kind packet-to-answer` has told of.
     Answer {
@@ -126,7 +134,8 @@ pub(crate) enum Antrea {
     Records(Records),
     /// Say which objects and rules a flow is of.
     Whose {
-        /// A flow as dumped (table, priority and match count), a cookie (0x...), or a rule's number (conj_id).
+        /// A flow as dumped (table, priority and match count), a cookie (0x...), or a rule's number
+        /// (conj_id).
         #[arg(value_name = "FLOW|COOKIE|CONJ", required = true)]
         words: Vec<String>,
     },
@@ -158,7 +167,8 @@ pub(crate) struct Rules {
     /// Only those of policies that are applied to this Pod.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = object::pod, conflicts_with = "watch")]
     pub(crate) pod: Option<String>,
-    /// Tell counters of all rules, then each so many milliseconds (100 to 3600000) of those that changed, one line each, until interrupted.
+    /// Tell counters of all rules, then each so many milliseconds (100 to 3600000) of those that
+    /// changed, one line each, until interrupted.
     #[arg(long, value_name = "MS", num_args = 0..=1, default_missing_value = "10000", value_parser = clap::value_parser!(u32).range(100..=3_600_000))]
     pub(crate) watch: Option<u32>,
     /// With --watch: end after so many lines.

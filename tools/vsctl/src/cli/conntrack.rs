@@ -1,4 +1,5 @@
-//! Verbs for connections: those of `ovs-appctl dpctl/...` (ovs-dpctl(8), "Connection Tracking Table Commands"), with their arguments.
+//! Verbs for connections: those of `ovs-appctl dpctl/...` (ovs-dpctl(8), "Connection Tracking Table
+//! Commands"), with their arguments.
 
 use clap::{Args, Subcommand};
 
@@ -14,7 +15,8 @@ pub(crate) enum Conntrack {
         #[command(flatten)]
         shown: Shown,
     },
-    /// End connections: all, or those that match. A whole tuple (addresses, protocol and ports) that is not there is an error.
+    /// End connections: all, or those that match. A whole tuple (addresses, protocol and ports)
+    /// that is not there is an error.
     #[command(alias = "dpctl/flush-conntrack")]
     FlushConntrack(Connections),
     /// Count connections by protocol; of TCP, with `verbose`, by state.
@@ -68,7 +70,8 @@ pub(crate) enum Conntrack {
     /// Show whether TCP sequence numbers are checked.
     #[command(alias = "dpctl/ct-get-tcp-seq-chk")]
     CtGetTcpSeqChk,
-    /// Give a zone its own timeouts, in seconds; what is not named has its default: zone=1 udp_first=5 tcp_established=3600
+    /// Give a zone its own timeouts, in seconds; what is not named has its default: zone=1
+    /// udp_first=5 tcp_established=3600
     CtSetTimeouts {
         /// zone=N, then NAME=SECONDS with the names of Open vSwitch's CT_Timeout_Policy
         #[arg(value_name = "WORD", required = true)]
@@ -88,7 +91,8 @@ pub(crate) enum Conntrack {
     },
     /// Set options of zones: zone=5,6 established_after_answer=true
     CtSetZoneOptions {
-        /// zone=N,N,...; established_after_answer=true: what the other end has not answered yet is +new, not +est
+        /// zone=N,N,...; established_after_answer=true: what the other end has not answered yet is
+        /// +new, not +est
         #[arg(value_name = "WORD", required = true)]
         words: Vec<String>,
     },
@@ -113,13 +117,15 @@ pub(crate) enum Conntrack {
 /// Which connections.
 #[derive(Debug, Args)]
 pub(crate) struct Connections {
-    /// zone=N; of the original direction, joined by commas: ct_nw_src, ct_nw_dst, ct_ipv6_src, ct_ipv6_dst, ct_nw_proto, ct_tp_src, ct_tp_dst, icmp_id,
-    /// icmp_type, icmp_code; mark=V/M; labels=V/M
+    /// zone=N; of the original direction, joined by commas: ct_nw_src, ct_nw_dst, ct_ipv6_src,
+    /// ct_ipv6_dst, ct_nw_proto, ct_tp_src, ct_tp_dst, icmp_id, icmp_type, icmp_code; mark=V/M;
+    /// labels=V/M
     #[arg(value_name = "WHICH")]
     pub(crate) words: Vec<String>,
 }
 
-/// How connections are shown. (`-m`, which every verb takes: with ids, flags and the state of both ends.)
+/// How connections are shown. (`-m`, which every verb takes: with ids, flags and the state of both
+/// ends.)
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Shown {
     /// With counters, start and timeout.

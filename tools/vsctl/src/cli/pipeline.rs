@@ -1,4 +1,5 @@
-//! Verbs for tables, flows, groups, meters and packets: those of ovs-ofctl(8) and ovs-appctl(8), with their arguments.
+//! Verbs for tables, flows, groups, meters and packets: those of ovs-ofctl(8) and ovs-appctl(8),
+//! with their arguments.
 
 mod sort;
 
@@ -7,7 +8,8 @@ pub(crate) use sort::Sort;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// Verbs of ovs-ofctl, and `trace` and `dump-megaflows`, which are `ofproto/trace` and `dpctl/dump-flows` of ovs-appctl.
+/// Verbs of ovs-ofctl, and `trace` and `dump-megaflows`, which are `ofproto/trace` and
+/// `dpctl/dump-flows` of ovs-appctl.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Pipeline {
     /// Name a table.
@@ -34,7 +36,8 @@ pub(crate) enum Pipeline {
     },
     /// Add flows: one, or `-` for those on standard input. Like all changes: everything or nothing.
     AddFlow(Text),
-    /// Add flows from a file. Lines may begin with add, modify, modify_strict, delete or delete_strict.
+    /// Add flows from a file. Lines may begin with add, modify, modify_strict, delete or
+    /// delete_strict.
     AddFlows(Lines),
     /// Change the actions of flows.
     ModFlows(StrictText),
@@ -78,7 +81,8 @@ pub(crate) enum Pipeline {
         #[arg(long, hide = true)]
         may_create: bool,
     },
-    /// Add groups from a file. Lines may begin with add, modify, add_or_mod, delete, insert_bucket or remove_bucket.
+    /// Add groups from a file. Lines may begin with add, modify, add_or_mod, delete, insert_bucket
+    /// or remove_bucket.
     AddGroups(Lines),
     /// Change a group.
     ModGroup {
@@ -326,7 +330,8 @@ pub(crate) struct DumpFlows {
 pub(crate) struct Monitor {
     /// Name of the bridge.
     pub(crate) bridge: String,
-    /// `invalid_ttl`: packets whose TTL ran out, too. Other words of ovs-ofctl monitor (miss-len) have no effect: whole packets are told.
+    /// `invalid_ttl`: packets whose TTL ran out, too. Other words of ovs-ofctl monitor (miss-len)
+    /// have no effect: whole packets are told.
     #[arg(value_name = "WORD")]
     pub(crate) words: Vec<String>,
     /// Tell packet-ins of controller(id=N).

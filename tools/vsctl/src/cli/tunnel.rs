@@ -29,7 +29,8 @@ pub(crate) enum Tunnel {
     },
     /// Show the next hops of tunnels, like `ovs-appctl tnl/neigh/show`.
     TnlNeighShow {
-        /// How often they changed, were held off while they quarrelled, were refused or forgotten, too.
+        /// How often they changed, were held off while they quarrelled, were refused or forgotten,
+        /// too.
         #[arg(short = 's', long)]
         statistics: bool,
     },

@@ -54,7 +54,8 @@ fn deliver(report: &dyn Report, cli: &Cli, out: &mut dyn Write) -> Result<(), Er
     report.verdict()
 }
 
-/// How long the reply may take: the timeout, and what a command is to take of itself. None: the command sees to that.
+/// How long the reply may take: the timeout, and what a command is to take of itself. None: the
+/// command sees to that.
 fn time_of(cli: &Cli) -> Option<Duration> {
     let own = match &cli.command {
         Command::Pipeline(_) => return None,

@@ -27,7 +27,8 @@ async fn read(client: &Client) -> Result<Vec<v1::Worker>, Error> {
     Ok(client.answer(client.workers().await?.list_workers(v1::ListWorkersRequest {}).await)?.workers)
 }
 
-/// What workers counted between two readings. None: they are not the same ones, or their counts have started over.
+/// What workers counted between two readings. None: they are not the same ones, or their counts
+/// have started over.
 fn between(first: &[v1::Worker], second: Vec<v1::Worker>) -> Option<Vec<v1::Worker>> {
     let same = |(a, b): (&v1::Worker, &v1::Worker)| (a.id, a.core) == (b.id, b.core) && a.iterations <= b.iterations;
     let all_same = first.len() == second.len() && first.iter().zip(&second).all(same);
@@ -83,7 +84,8 @@ fn sum(workers: &[v1::Worker]) -> v1::Worker {
     sum
 }
 
-/// Packets that a worker received in a second; of several workers' sum, all of theirs in the time of one.
+/// Packets that a worker received in a second; of several workers' sum, all of theirs in the time
+/// of one.
 #[allow(clippy::cast_precision_loss)] // for display
 fn per_second(worker: &v1::Worker, workers: usize) -> f64 {
     let cycles = worker.busy_cycles.saturating_add(worker.idle_cycles).saturating_add(worker.sleep_cycles);

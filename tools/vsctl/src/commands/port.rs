@@ -40,7 +40,8 @@ pub(super) fn usage(kind: ErrorKind, message: impl std::fmt::Display) -> Error {
     Cli::command().error(kind, message).into()
 }
 
-/// Options that mean nothing to the chosen kind of port. (Number, address, MTU, flags and external ids suit every kind.)
+/// Options that mean nothing to the chosen kind of port. (Number, address, MTU, flags and external
+/// ids suit every kind.)
 fn strangers(args: &AddPort) -> Vec<&'static str> {
     use PortType::{AfPacket, Dpdk, Dummy, Geneve, Gre, Internal, Patch, Pcap, Tap, VhostUser, Vxlan};
     let options: [(&str, bool, &[PortType]); 16] = [

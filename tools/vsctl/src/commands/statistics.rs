@@ -17,7 +17,8 @@ pub(super) async fn mempool(client: &Client) -> Answer {
     Ok(Box::new(Mempool(answer.mempool.unwrap_or_default())))
 }
 
-/// `dump-ports`: the lines of ovs-ofctl(8), and two more that say why packets were dropped, if any were.
+/// `dump-ports`: the lines of ovs-ofctl(8), and two more that say why packets were dropped, if any
+/// were.
 struct Ports(Vec<v1::PortStatistics>);
 
 /// `missed=1, eth_short=2`, or nothing.

@@ -45,7 +45,8 @@ pub(super) struct Load {
 
 impl Load {
     pub(super) fn of(worker: &v1::Worker) -> Self {
-        // Counts of a running worker, read one after the other: the sum may be anything, also too much.
+        // Counts of a running worker, read one after the other: the sum may be anything, also too
+        // much.
         let all = worker.busy_cycles.saturating_add(worker.idle_cycles).saturating_add(worker.sleep_cycles);
         Self {
             busy: percent(worker.busy_cycles, all),
@@ -121,7 +122,8 @@ impl Report for Workers {
     }
 }
 
-/// `worker-rxq-show`: close to the lines of `ovs-appctl dpif-netdev/pmd-rxq-show`. Sorted by core, as the switch gives it.
+/// `worker-rxq-show`: close to the lines of `ovs-appctl dpif-netdev/pmd-rxq-show`. Sorted by core,
+/// as the switch gives it.
 struct Rxqs(Vec<v1::Rxq>);
 
 impl Report for Rxqs {

@@ -1,4 +1,5 @@
-//! Packets that wait for an answer: each category has a store of its own, so that a storm of one takes no place of another's.
+//! Packets that wait for an answer: each category has a store of its own, so that a storm of one
+//! takes no place of another's.
 
 use super::{gone, is_for};
 use crate::AntreaError;

@@ -1,4 +1,5 @@
-//! What is sent: questions to Pods, by their ports; questions and reports to other Nodes, by the tables.
+//! What is sent: questions to Pods, by their ports; questions and reports to other Nodes, by the
+//! tables.
 
 use std::net::{IpAddr, Ipv4Addr};
 use vswitch_antrea::igmp::{REPORTED_MAX, Sender, kind, query, report};

@@ -170,7 +170,8 @@ impl Reader {
         self.keep_to_limit();
     }
 
-    /// What messages say, and the packet that was the last of them; returns the round that it has to wait for.
+    /// What messages say, and the packet that was the last of them; returns the round that it has
+    /// to wait for.
     fn learn(&mut self, packet: &[u8], messages: &[Vec<u8>], now: u64) -> Option<u64> {
         let is_watched = self.antrea.events.are_read(EventKind::FqdnLearned);
         let (mut round, mut is_read, mut learned) = (None, false, Vec::new());

@@ -1,4 +1,5 @@
-//! Records of connections that live: a walk through the tracker, which holds one connection at a time.
+//! Records of connections that live: a walk through the tracker, which holds one connection at a
+//! time.
 
 use super::CHUNK;
 use crate::Antrea;
@@ -26,7 +27,8 @@ impl Only {
 }
 
 impl Antrea {
-    /// Shows records of the connections that live, in parts that are not empty, until `show` has seen enough. Blocks.
+    /// Shows records of the connections that live, in parts that are not empty, until `show` has
+    /// seen enough. Blocks.
     pub fn walk_records(&self, only: &Only, mut show: impl FnMut(Vec<v1::FlowRecord>) -> ControlFlow<()>) {
         self.walk(&mut |_| true, &mut |connections| {
             let records = self.records_of(&connections, only);
@@ -34,7 +36,8 @@ impl Antrea {
         });
     }
 
-    /// As [`Self::walk_records`], of connections that have had packets since `seen`, which becomes what they have had now, by their ids. Those that are not in `seen` have.
+    /// As [`Self::walk_records`], of connections that have had packets since `seen`, which becomes
+    /// what they have had now, by their ids. Those that are not in `seen` have.
     pub fn walk_active(
         &self,
         seen: &mut HashMap<u64, u64>,

@@ -1,10 +1,14 @@
-//! DNS messages out of packets: datagrams in fragments, and streams in segments, are put together here.
+//! DNS messages out of packets: datagrams in fragments, and streams in segments, are put together
+//! here.
 //!
-//! Fragments of a datagram go on together, when all of them are there: a client could use none of them alone. Segments of a stream cannot wait for each
-//! other, since a server sends more only when the first ones have arrived. So each goes on at once but the one that makes a message whole: that
-//! waits with its message, and without it a client has no use for the others. A segment that comes again brings the message again.
+//! Fragments of a datagram go on together, when all of them are there: a client could use none of
+//! them alone. Segments of a stream cannot wait for each other, since a server sends more only when
+//! the first ones have arrived. So each goes on at once but the one that makes a message whole:
+//! that waits with its message, and without it a client has no use for the others. A segment that
+//! comes again brings the message again.
 //!
-//! **Limits**: [`DATAGRAMS_MAX`], [`WAITING_MAX`], [`STREAMS_MAX`], [`BYTES_MAX`]; the oldest gives way. What overlaps, or is longer than a message can be, is given up.
+//! **Limits**: [`DATAGRAMS_MAX`], [`WAITING_MAX`], [`STREAMS_MAX`], [`BYTES_MAX`]; the oldest gives
+//! way. What overlaps, or is longer than a message can be, is given up.
 //!
 //! **Time** is an argument: milliseconds of any clock that does not go back.
 
@@ -27,7 +31,8 @@ pub(super) const STREAMS_MAX: usize = 1024;
 pub(super) const BYTES_MAX: usize = 8 << 20;
 /// Bytes of a message of a stream with its length.
 const MESSAGE_MAX: usize = 65_537;
-/// Milliseconds that a fragment waits for others, and that nothing comes of a stream before it is forgotten.
+/// Milliseconds that a fragment waits for others, and that nothing comes of a stream before it is
+/// forgotten.
 const FRAGMENTS_MS: u64 = 2_000;
 const STREAM_MS: u64 = 30_000;
 

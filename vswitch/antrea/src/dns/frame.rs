@@ -19,7 +19,8 @@ pub(super) struct Packet<'a> {
     pub(super) fragment: Option<(u32, usize, bool)>,
 }
 
-/// The packet of an Ethernet frame; None: it has none that can be read (another protocol, a wrong length).
+/// The packet of an Ethernet frame; None: it has none that can be read (another protocol, a wrong
+/// length).
 pub(super) fn packet(frame: &[u8]) -> Option<Packet<'_>> {
     let (ethernet, packet) = frame.split_at_checked(ETHERNET_LEN)?;
     let read = match ethernet.get(12..14)? {

@@ -146,7 +146,8 @@ const PATTERNS: [&str; 4] = ["*.a", "x.a", "*.b", "x.b"];
 const NAMES: [&str; 6] = ["x.a", "y.a", "z.a", "x.b", "y.b", "x.c"];
 
 proptest! {
-    /// After all rounds the rules have what the cache has, which is what was told and is not over; limits hold at every moment.
+    /// After all rounds the rules have what the cache has, which is what was told and is not over;
+    /// limits hold at every moment.
     #[test]
     fn the_rules_have_what_the_cache_has(events in prop::collection::vec(event(), 0..60)) {
         let limits = NameLimits { names_per_pattern: 2, names: 3, ..NameLimits::default() };

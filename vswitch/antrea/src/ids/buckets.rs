@@ -8,8 +8,8 @@ use std::sync::Arc;
 /// Ids that a bucket may have.
 const BUCKET_IDS: u32 = vswitch_flow::spec::limits::MAX_BUCKET + 1;
 
-/// The id that an endpoint's bucket has wherever ids are to be the same. Never to be changed: Nodes of different versions are to agree. (The finaliser of
-/// SplitMix64.)
+/// The id that an endpoint's bucket has wherever ids are to be the same. Never to be changed: Nodes
+/// of different versions are to agree. (The finaliser of SplitMix64.)
 fn digest((address, port): &Bucket) -> u32 {
     let (family, address) = match address {
         IpAddr::V4(address) => (4_u64, u128::from(address.to_bits())),
@@ -28,7 +28,8 @@ fn digest((address, port): &Bucket) -> u32 {
 }
 
 impl Ids {
-    /// Ids of a group's buckets: endpoints that stay keep theirs, new ones get the lowest that are free.
+    /// Ids of a group's buckets: endpoints that stay keep theirs, new ones get the lowest that are
+    /// free.
     pub fn claim_buckets(&mut self, key: &GroupKey, endpoints: &BTreeSet<Bucket>) {
         let old = self.buckets.get(key);
         if old.is_some_and(|old| {
@@ -48,8 +49,8 @@ impl Ids {
         Arc::make_mut(&mut self.buckets).insert(key.clone(), Arc::new(buckets));
     }
 
-    /// The same for a group that every Node is to have with the same ids: a digest of address and port. Of two equal ones the higher address has the next
-    /// that is free.
+    /// The same for a group that every Node is to have with the same ids: a digest of address and
+    /// port. Of two equal ones the higher address has the next that is free.
     pub fn claim_digests(&mut self, key: &GroupKey, endpoints: &BTreeSet<Bucket>) {
         let mut used = BTreeSet::new();
         let mut free = |endpoint: &Bucket| {

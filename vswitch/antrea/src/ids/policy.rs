@@ -37,7 +37,8 @@ impl Policies {
 }
 
 impl Ids {
-    /// A policy has these rules from now on, and writes so many clauses at most; returns the rules that it has no more.
+    /// A policy has these rules from now on, and writes so many clauses at most; returns the rules
+    /// that it has no more.
     ///
     /// # Errors
     /// A table would have too many clauses.

@@ -1,9 +1,10 @@
 //! Flow priorities of rules of Antrea's policies.
 //!
-//! Rules of a table are in order: by tier, by the policy's priority, by the rule's place, by what it does. Each of these ranks has a flow priority of
-//! its own, higher ones first. A rank gets the value that Antrea's formula gives it, if those before and behind it leave room for that, else the
-//! nearest that they leave; if they leave none, the shortest run of neighbours without a gap moves by one. Otherwise values stay: a rule that moves has all
-//! its flows written anew.
+//! Rules of a table are in order: by tier, by the policy's priority, by the rule's place, by what
+//! it does. Each of these ranks has a flow priority of its own, higher ones first. A rank gets the
+//! value that Antrea's formula gives it, if those before and behind it leave room for that, else
+//! the nearest that they leave; if they leave none, the shortest run of neighbours without a gap
+//! moves by one. Otherwise values stay: a rule that moves has all its flows written anew.
 
 use super::{Ids, RuleKey};
 use crate::{Code, Key, ObjectKind, Problem, Table};
@@ -26,7 +27,8 @@ pub enum Effect {
     Pass,
 }
 
-/// Where a rule is in the order of its table. Two rules of one rank do the same, so that it does not matter which one a packet meets.
+/// Where a rule is in the order of its table. Two rules of one rank do the same, so that it does
+/// not matter which one a packet meets.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank {
     tier: u32,
@@ -61,7 +63,8 @@ impl Rank {
             _ => 65000.0 - (200.0 * tier + 20.0 * priority + place),
         };
         let bounds = bounds(table);
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // cut to the bounds, which are a u16's
+        // Cut to the bounds, which are a u16's
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let value = value.floor().max(f64::from(*bounds.start())).min(f64::from(*bounds.end())) as u16;
         value
     }
@@ -158,7 +161,8 @@ fn free_value(ranks: &Ranks, table: Table, rank: &Rank) -> Option<u16> {
     (lowest <= highest).then(|| rank.wanted(table).clamp(lowest, highest))
 }
 
-/// Moves the shorter of the two runs without a gap, those before it up or those behind it down, by one; returns the value that this leaves free.
+/// Moves the shorter of the two runs without a gap, those before it up or those behind it down, by
+/// one; returns the value that this leaves free.
 fn make_room(ranks: &mut Ranks, table: Table, rank: &Rank, moved: &mut BTreeSet<RuleKey>) -> Option<u16> {
     let bounds = bounds(table);
     let before = run(ranks.range(..rank).rev().map(|(_, held)| held.value), |value| value + 1, *bounds.end());
@@ -194,7 +198,8 @@ fn run(values: impl Iterator<Item = u16>, next: impl Fn(u16) -> u16, bound: u16)
 }
 
 impl Ids {
-    /// A rule's flow priority: see [`Priorities`]. Policies of rules that made room are told by [`Ids::take_moved`].
+    /// A rule's flow priority: see [`Priorities`]. Policies of rules that made room are told by
+    /// [`Ids::take_moved`].
     ///
     /// # Errors
     /// There are no more.

@@ -1,5 +1,6 @@
-//! Numbers on disk: those that outlive the process in labels and marks of connections, and those that people have seen. Flow priorities are not among them: nothing but flows has them, and these are
-//! written anew.
+//! Numbers on disk: those that outlive the process in labels and marks of connections, and those
+//! that people have seen. Flow priorities are not among them: nothing but flows has them, and these
+//! are written anew.
 
 use super::{Bucket, GroupKey, Ids, Numbers, RuleKey};
 use crate::{Family, Key, ObjectKind, Table};
@@ -8,7 +9,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use vswitch_proto::antrea::v1;
 
-/// Numbers that may have been given out after the last writing: of those, none is given out again after a crash. A 256th of what there are.
+/// Numbers that may have been given out after the last writing: of those, none is given out again
+/// after a crash. A 256th of what there are.
 const BLOCK: u32 = 1 << 24;
 
 /// What a number is of, of whatever kind.
@@ -246,7 +248,8 @@ impl Ids {
         })
     }
 
-    /// Numbers were given out that nobody knows of: none of these is given out again. Marks and VLANs are few, and are not kept back.
+    /// Numbers were given out that nobody knows of: none of these is given out again. Marks and
+    /// VLANs are few, and are not kept back.
     pub(crate) fn skip_unknown(&mut self) {
         Arc::make_mut(&mut self.rules).skip(BLOCK);
         Arc::make_mut(&mut self.groups).skip(BLOCK);

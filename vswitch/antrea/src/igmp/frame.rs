@@ -29,8 +29,8 @@ const fn group_mac(group: Ipv4Addr) -> [u8; 6] {
     [0x01, 0x00, 0x5e, b & 0x7f, c, d]
 }
 
-/// A query of a version: who has joined `group` (None: any)? Answers are to come within `wait_ms` (version 1: within 10 s). Seconds between
-/// general queries are told in version 3.
+/// A query of a version: who has joined `group` (None: any)? Answers are to come within `wait_ms`
+/// (version 1: within 10 s). Seconds between general queries are told in version 3.
 #[must_use]
 pub fn query(from: Sender, version: u8, group: Option<Ipv4Addr>, wait_ms: u32, interval_s: u32) -> Vec<u8> {
     let wait = if version == 1 { 0 } else { code(wait_ms / 100).max(1) };
@@ -42,7 +42,8 @@ pub fn query(from: Sender, version: u8, group: Option<Ipv4Addr>, wait_ms: u32, i
     frame(from, group.unwrap_or(ALL_HOSTS), payload)
 }
 
-/// A report of version 3: these groups (at most [`REPORTED_MAX`] of them count) are joined, or have been left; `is_change`: since the last one.
+/// A report of version 3: these groups (at most [`REPORTED_MAX`] of them count) are joined, or have
+/// been left; `is_change`: since the last one.
 #[must_use]
 pub fn report(from: Sender, groups: &[(Ipv4Addr, bool)], is_change: bool) -> Vec<u8> {
     let groups = groups.get(..REPORTED_MAX).unwrap_or(groups);
@@ -57,7 +58,8 @@ pub fn report(from: Sender, groups: &[(Ipv4Addr, bool)], is_change: bool) -> Vec
     frame(from, ALL_REPORTS, payload)
 }
 
-/// A number in 8 bits: from 128 up with a mantissa of four bits (RFC 9776, 4.1.1), the next one below.
+/// A number in 8 bits: from 128 up with a mantissa of four bits (RFC 9776, 4.1.1), the next one
+/// below.
 fn code(value: u32) -> u8 {
     let value = value.min(0x1f << 10);
     if value < 128 {

@@ -44,7 +44,8 @@ const fn leave(group: Ipv4Addr) -> Record {
 
 #[test]
 fn what_a_kernel_sends_is_read() {
-    // Captured from Linux 6.18: IP_ADD_MEMBERSHIP and IP_DROP_MEMBERSHIP with force_igmp_version 1, 2, 3.
+    // Captured from Linux 6.18: IP_ADD_MEMBERSHIP and IP_DROP_MEMBERSHIP with force_igmp_version 1,
+    // 2, 3.
     let captured = [
         (
             "01005e010101 5eb5e3a690b7 0800 46c00020000040000102e9f1 0a0a001a ef010101 94040000 1200fdfc ef010101",

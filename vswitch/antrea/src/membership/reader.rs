@@ -88,7 +88,8 @@ pub fn hear(
     }
 }
 
-/// Who sent it. A Pod with its own address (which `SpoofGuard` has seen to): a report without one is nobody's.
+/// Who sent it. A Pod with its own address (which `SpoofGuard` has seen to): a report without one
+/// is nobody's.
 fn sender(facts: &Facts<'_>, heard: &Heard<'_>, message: &Message) -> Option<From> {
     let port = facts.ports.name(heard.in_port)?;
     let holder = facts.desired.holder(&Claim::Port(port.to_owned()));

@@ -1,4 +1,5 @@
-//! What the Node itself writes: misses of all tables, and the flows that are there without any object.
+//! What the Node itself writes: misses of all tables, and the flows that are there without any
+//! object.
 
 mod engine;
 mod entry;
@@ -49,7 +50,8 @@ impl<'a> Writer<'a, '_> {
         self.facts.node
     }
 
-    /// A flow. Peers may write the same one (what they write by address): all of the Node's are shared.
+    /// A flow. Peers may write the same one (what they write by address): all of the Node's are
+    /// shared.
     fn flow(&mut self, purpose: &'static str, line: impl Display) {
         self.compiled.shared(self.facts, purpose, &line.to_string());
     }

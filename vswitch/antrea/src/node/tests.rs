@@ -1,4 +1,5 @@
-//! What the Node writes, and with it the Pods, peers, Egresses and `TrafficControl`s of the document.
+//! What the Node writes, and with it the Pods, peers, Egresses and `TrafficControl`s of the
+//! document.
 
 mod modes;
 mod overlaps;
@@ -10,7 +11,8 @@ use std::collections::BTreeSet;
 use vswitch_proto::antrea::v1::PacketCategory as Category;
 use vswitch_proto::antrea::v1::object::Object;
 
-/// Lines of the document that others write, or that differ (by a part of each), and ours in their place.
+/// Lines of the document that others write, or that differ (by a part of each), and ours in their
+/// place.
 type Difference = (&'static str, &'static [&'static str], &'static [&'static str]);
 
 /// Services' and policies' lines, and the differences that docs/antrea.md lists, by their number

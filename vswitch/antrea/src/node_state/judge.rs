@@ -1,4 +1,5 @@
-//! Whether changes can be: what speaks against them, who has what several claim, and taking back what cannot be.
+//! Whether changes can be: what speaks against them, who has what several claim, and taking back
+//! what cannot be.
 
 use super::plan::{Pending, Refused};
 use super::result::Outcome;
@@ -56,7 +57,8 @@ impl NodeState {
             || undo.had.keys().any(is_peers)
     }
 
-    /// Which prefixes of peers have an effect: those that had it before these changes; else those of the first peers by name.
+    /// Which prefixes of peers have an effect: those that had it before these changes; else those
+    /// of the first peers by name.
     pub(super) fn settle_peers(&mut self, undo: &mut Undo) {
         let before = undo.peer_prefixes.get_or_insert_with(|| self.desired.peer_prefixes().clone()).clone();
         self.desired.set_peer_prefixes(before);
@@ -75,8 +77,8 @@ impl NodeState {
         touched.collect()
     }
 
-    /// Puts in place of policies that there is no room for what drops everything of theirs: of those that are being written, else of those that
-    /// the changes touch. False: there are none.
+    /// Puts in place of policies that there is no room for what drops everything of theirs: of
+    /// those that are being written, else of those that the changes touch. False: there are none.
     pub(super) fn withhold(&mut self, refused: &Refused, pending: &mut Pending, undo: &mut Undo) -> bool {
         let can = |key: &&Key| {
             key.kind == ObjectKind::NetworkPolicy && self.desired.get(key).is_some_and(|entry| !entry.withheld)
@@ -101,7 +103,8 @@ impl NodeState {
         !those.is_empty()
     }
 
-    /// Takes refused changes back. False: none of the changes is to blame, and nothing can be taken back.
+    /// Takes refused changes back. False: none of the changes is to blame, and nothing can be taken
+    /// back.
     pub(super) fn take_back(&mut self, refused: Refused, pending: &mut Pending, undo: &mut Undo) -> bool {
         let changed: HashSet<Key> = pending.changes.iter().map(|(key, _)| key.clone()).collect();
         let mut blamed = Refused::new();

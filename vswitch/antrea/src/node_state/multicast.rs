@@ -10,7 +10,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 impl NodeState {
-    /// Plans other receivers of groups, as IGMP told: a group has these from now on; none: it is forgotten. No other group is compiled anew.
+    /// Plans other receivers of groups, as IGMP told: a group has these from now on; none: it is
+    /// forgotten. No other group is compiled anew.
     ///
     /// # Errors
     /// A limit is reached, or the Node is not there; then nothing has changed.

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 impl NodeState {
-    /// Plans other addresses for names (in lower case, without a dot at the end): a name has these from now on; none: it is forgotten. Policies
-    /// with a rule that means one of the names are compiled anew, no others; a name that no rule means changes nothing.
+    /// Plans other addresses for names (in lower case, without a dot at the end): a name has these
+    /// from now on; none: it is forgotten. Policies with a rule that means one of the names are
+    /// compiled anew, no others; a name that no rule means changes nothing.
     ///
     /// # Errors
     /// A limit is reached, or the Node is not there; then nothing has changed.

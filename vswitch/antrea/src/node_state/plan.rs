@@ -80,7 +80,8 @@ impl NodeState {
         Plan { updates, flush, result: result::of(pending.statuses, applied, counts, only_odd), undo }
     }
 
-    /// Makes the changes, takes back those that cannot be, until the rest can. All or nothing: stops at the first that cannot.
+    /// Makes the changes, takes back those that cannot be, until the rest can. All or nothing:
+    /// stops at the first that cannot.
     fn settle_on(&mut self, pending: &mut Pending, undo: &mut Undo, valid_only: bool) -> (Vec<Update>, Counts) {
         self.note_holders(pending, undo);
         for (key, entry) in &pending.changes {
@@ -117,7 +118,8 @@ impl NodeState {
         }
     }
 
-    /// The plan that compiles anew what is touched, after changes that `undo` knows. Else everything is as before them.
+    /// The plan that compiles anew what is touched, after changes that `undo` knows. Else
+    /// everything is as before them.
     pub(super) fn planned(&mut self, touched: BTreeSet<Key>, mut undo: Undo) -> Result<Plan, Refused> {
         match self.attempt(touched, &mut undo) {
             Ok((updates, counts)) => {
@@ -165,7 +167,8 @@ impl NodeState {
         self.compile(touched, undo)
     }
 
-    /// Compiles objects (and the Node), puts what they write into the store, and plans. If it cannot be, the store is as before.
+    /// Compiles objects (and the Node), puts what they write into the store, and plans. If it
+    /// cannot be, the store is as before.
     pub(super) fn compile(&mut self, keys: BTreeSet<Key>, undo: &mut Undo) -> Result<(Vec<Update>, Counts), Refused> {
         let mut refused = Refused::new();
         let mut parts = Vec::new();
@@ -231,7 +234,8 @@ impl NodeState {
         Some(compiled)
     }
 
-    /// Everything that looks different after these changes: the objects, and those that name them, and so on.
+    /// Everything that looks different after these changes: the objects, and those that name them,
+    /// and so on.
     fn touched(&self, pending: &Pending, undo: &Undo) -> BTreeSet<Key> {
         let mut touched: BTreeSet<Key> = BTreeSet::new();
         let mut queue: VecDeque<Key> = pending.changes.iter().map(|(key, _)| key.clone()).collect();
@@ -275,7 +279,8 @@ impl NodeState {
         touched
     }
 
-    /// Objects of which something has no effect are told as such: those that were written, and others of which that is new, or over.
+    /// Objects of which something has no effect are told as such: those that were written, and
+    /// others of which that is new, or over.
     fn tell_degraded(&self, pending: &mut Pending, undo: &Undo) {
         for status in &mut pending.statuses {
             if let (Outcome::Applied | Outcome::Unchanged, Some(problems)) =
@@ -297,7 +302,8 @@ impl NodeState {
         }
     }
 
-    /// Connections that rest on what these changes took away. What another object has, and had, stays.
+    /// Connections that rest on what these changes took away. What another object has, and had,
+    /// stays.
     fn flush(&self, undo: &Undo) -> Vec<Flush> {
         let mut flush = BTreeSet::new();
         let Some(facts) = self.facts() else { return Vec::new() };

@@ -5,7 +5,8 @@ use crate::{Key, Ports, Problems};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 impl NodeState {
-    /// Plans what objects come to with these ports: those whose ports have another number than before, or have one now, and those that name them.
+    /// Plans what objects come to with these ports: those whose ports have another number than
+    /// before, or have one now, and those that name them.
     ///
     /// # Errors
     /// What is wrong with whom; then nothing but the numbers of ports has changed.

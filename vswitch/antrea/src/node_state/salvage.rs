@@ -45,8 +45,9 @@ pub(super) fn right(message: &Message) -> Option<Object> {
     Object::read(message, &mut problems).filter(|_| problems.is_empty())
 }
 
-/// One object that one request has twice, in two forms: what both mean together. Groups of Pods have the members of both, groups of addresses are not known, policies drop everything of
-/// what both apply to. Others are refused. None: the kind has no such form.
+/// One object that one request has twice, in two forms: what both mean together. Groups of Pods
+/// have the members of both, groups of addresses are not known, policies drop everything of what
+/// both apply to. Others are refused. None: the kind has no such form.
 pub(super) fn both(one: &Message, other: &Message) -> Option<Message> {
     Some(match (one, other) {
         (Message::NetworkPolicy(one), Message::NetworkPolicy(other)) => {

@@ -1,4 +1,5 @@
-//! A node state on disk: the messages as they came, and numbers. What they come to is compiled anew.
+//! A node state on disk: the messages as they came, and numbers. What they come to is compiled
+//! anew.
 
 use super::plan::check_name;
 use super::{NodeState, salvage};
@@ -203,8 +204,9 @@ impl NodeState {
         contested.map(|(cidr, key)| HolderMessage { object: Some(key.to_proto()), claim: cidr.to_string() })
     }
 
-    /// Puts numbers and objects back into a new node state; [`Self::plan_node`] says what they come to. Returns the objects that this version refuses: policies and groups are in force
-    /// as when they are written.
+    /// Puts numbers and objects back into a new node state; [`Self::plan_node`] says what they come
+    /// to. Returns the objects that this version refuses: policies and groups are in force as when
+    /// they are written.
     pub fn put_back(&mut self, kept: Kept) -> Vec<(Key, Problems)> {
         self.ids = kept.ids;
         let mut refused = Vec::new();

@@ -250,7 +250,8 @@ fn of_two_that_claim_the_same_the_one_in_force_has_it_until_it_goes() {
     assert_eq!(plan.flush, [Flush::Address(ip("10.10.0.24"))]);
     node_state.settle(plan);
     assert_eq!(dump(&node_state), alone(&pod("web")));
-    // One that comes later does not take it, though its name is lower; and when it goes, nothing of the other one ends.
+    // One that comes later does not take it, though its name is lower; and when it goes, nothing of
+    // the other one ends.
     let told = write(&mut node_state, Write { objects: vec![Object::Pod(twin)], ..Write::default() });
     assert_eq!(told, is(&[("default/twin", Outcome::Degraded)]));
     assert_eq!(dump(&node_state), alone(&pod("web")));

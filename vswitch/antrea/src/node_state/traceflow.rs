@@ -30,7 +30,8 @@ impl NodeState {
         self.traceflows.values()
     }
 
-    /// Plans the flows of one more. `dice` is any number: see `TraceflowPacket.source_port`. The ports are to be set.
+    /// Plans the flows of one more. `dice` is any number: see `TraceflowPacket.source_port`. The
+    /// ports are to be set.
     ///
     /// # Errors
     /// When it cannot be; then nothing has changed.
@@ -134,7 +135,8 @@ impl NodeState {
         Undo { ids: Some(self.ids.clone()), traceflows: Some(self.traceflows.clone()), ..Undo::default() }
     }
 
-    /// Compiles those that run anew: what all others write may have changed, and with it where packets are dropped.
+    /// Compiles those that run anew: what all others write may have changed, and with it where
+    /// packets are dropped.
     pub(super) fn compile_traceflows(&mut self, replaced: &mut Replaced) {
         let running: Vec<Arc<Traceflow>> = self.traceflows.values().cloned().collect();
         if running.is_empty() {

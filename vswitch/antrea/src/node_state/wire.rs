@@ -1,4 +1,5 @@
-//! What becomes known of the wire after the Node was said: next hops that answer, ports of the bridge behind the uplink.
+//! What becomes known of the wire after the Node was said: next hops that answer, ports of the
+//! bridge behind the uplink.
 
 use super::{NodeState, Plan, Undo};
 use crate::{Key, Object, ObjectKind, Problems, Wire};
@@ -31,7 +32,8 @@ impl NodeState {
             .map(|(_, key, _)| key.clone())
     }
 
-    /// Plans what the Node and objects come to with this knowledge of the wire. Only those that look at it are compiled anew.
+    /// Plans what the Node and objects come to with this knowledge of the wire. Only those that
+    /// look at it are compiled anew.
     ///
     /// # Errors
     /// What is wrong with whom; then nothing but the knowledge has changed.

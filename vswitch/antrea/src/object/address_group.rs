@@ -1,4 +1,5 @@
-//! `AddressGroup`: addresses that rules name together. It writes nothing itself: policies that name it do.
+//! `AddressGroup`: addresses that rules name together. It writes nothing itself: policies that name
+//! it do.
 
 use crate::address::parse_address;
 use crate::object::policy::{Addresses, End};
@@ -30,7 +31,8 @@ pub struct AddressGroup {
 /// Matches of addresses at one end, by family.
 type Matches = [Vec<Arc<SparseMatch>>; 2];
 
-/// Matches of the addresses at each end, once somebody asked: all rules that name the group have them in common.
+/// Matches of the addresses at each end, once somebody asked: all rules that name the group have
+/// them in common.
 #[derive(Clone, Debug, Default)]
 struct Made([OnceLock<Matches>; 3]);
 
@@ -118,7 +120,8 @@ impl AddressGroup {
         }
     }
 
-    /// Whether it has members that are not known: entries that are wrong. Rules that deny mean everybody then.
+    /// Whether it has members that are not known: entries that are wrong. Rules that deny mean
+    /// everybody then.
     pub(crate) const fn is_incomplete(&self) -> bool {
         self.incomplete
     }

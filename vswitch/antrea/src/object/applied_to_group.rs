@@ -1,4 +1,5 @@
-//! `AppliedToGroup`: what policies are applied to. It writes nothing itself: policies that name it do.
+//! `AppliedToGroup`: what policies are applied to. It writes nothing itself: policies that name it
+//! do.
 
 use super::policy::{check_names, names};
 use crate::key::{ObjectKind, Need};

@@ -110,7 +110,8 @@ impl Egress {
         self.contested(name, facts, problems);
     }
 
-    /// Whether it cannot have its address, or not what is to be done with it: it has no effect then.
+    /// Whether it cannot have its address, or not what is to be done with it: it has no effect
+    /// then.
     fn contested(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) -> bool {
         let before = problems.count();
         if self.lacks_uplink(facts.node) {
@@ -158,7 +159,8 @@ impl Egress {
         Vec::new()
     }
 
-    /// What was translated to an address that goes, or goes to another Node, ends: the next one to have its mark would inherit it.
+    /// What was translated to an address that goes, or goes to another Node, ends: the next one to
+    /// have its mark would inherit it.
     pub(crate) fn flush(&self, _name: &str, new: Option<&Self>, facts: &Facts<'_>, flush: &mut BTreeSet<Flush>) {
         let same = |other: &Self| other.address == self.address && other.node == self.node;
         let there = facts.desired.overlapping(&Cidr::host(self.address));
@@ -179,7 +181,8 @@ impl Egress {
     }
 }
 
-/// Numbers of addresses that Egresses of this Node have, and of no others. Returns Egresses that there is no number for.
+/// Numbers of addresses that Egresses of this Node have, and of no others. Returns Egresses that
+/// there is no number for.
 pub(crate) fn mark(node: &Node, desired: &Desired, ids: &mut Ids) -> Vec<(Key, Problem)> {
     let here = |key: &Key| desired.egress(&key.name).is_some_and(|egress| egress.is_here(node));
     let of = |address: &IpAddr| desired.overlapping(&Cidr::host(*address));
@@ -227,7 +230,8 @@ pub(crate) fn pod_references(pods: &[String]) -> Vec<Reference> {
     pods.iter().enumerate().map(reference).collect()
 }
 
-/// The family's other Egress that counts for a Pod in this one's place: the one with the lowest name of those that have an effect.
+/// The family's other Egress that counts for a Pod in this one's place: the one with the lowest
+/// name of those that have an effect.
 fn before(facts: &Facts<'_>, name: &str, pod: &str, family: Family) -> Option<Key> {
     let of_family = |key: &&Key| match facts.desired.get(key).map(|entry| &entry.object) {
         Some(Object::Egress(other)) => {

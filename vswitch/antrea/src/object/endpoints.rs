@@ -43,7 +43,8 @@ impl Endpoint {
         self.node == node
     }
 
-    /// Whether it may be used, on some Node at least: connections to it are no concern of ours otherwise.
+    /// Whether it may be used, on some Node at least: connections to it are no concern of ours
+    /// otherwise.
     #[must_use]
     pub const fn is_alive(&self) -> bool {
         self.ready || (self.serving && self.terminating)
@@ -95,7 +96,8 @@ impl Endpoints {
         Some(Self { service: message.service.clone(), port: message.port.clone(), endpoints })
     }
 
-    /// Its Service; and Nodes of endpoints, since what of their addresses is a Node's is nobody's behind a tunnel.
+    /// Its Service; and Nodes of endpoints, since what of their addresses is a Node's is nobody's
+    /// behind a tunnel.
     pub(crate) fn references(&self) -> Vec<Reference> {
         let service = Key::new(ObjectKind::Service, &self.service);
         let mut references = vec![Reference { key: service, need: Need::May, field: "service".to_owned() }];

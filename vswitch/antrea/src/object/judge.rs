@@ -1,4 +1,5 @@
-//! What is wrong with ports and addresses beside the Node and other objects: for all kinds that name some.
+//! What is wrong with ports and addresses beside the Node and other objects: for all kinds that
+//! name some.
 
 use crate::problem::{Code, Problems};
 use crate::{Claim, Facts, Family, Key, Problem};

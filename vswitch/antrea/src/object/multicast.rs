@@ -1,5 +1,6 @@
-//! `MulticastGroup`: one that an agent declares, which then reads IGMP itself ([`crate::node::PacketCategory::Igmp`] taken over); and groups that are there
-//! without any object: those that Pods and Nodes were heard to join, everybody's, and that of all Nodes.
+//! `MulticastGroup`: one that an agent declares, which then reads IGMP itself
+//! ([`crate::node::PacketCategory::Igmp`] taken over); and groups that are there without any
+//! object: those that Pods and Nodes were heard to join, everybody's, and that of all Nodes.
 
 mod compile;
 #[cfg(test)]
@@ -70,7 +71,8 @@ impl Target {
     }
 }
 
-/// A way out of a group, by which its bucket is known: the gateway by no address, a Pod and a Node by theirs.
+/// A way out of a group, by which its bucket is known: the gateway by no address, a Pod and a Node
+/// by theirs.
 type Way = (IpAddr, u16);
 const GATEWAY: Way = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 

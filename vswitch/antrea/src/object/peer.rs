@@ -100,7 +100,8 @@ impl PeerNode {
         self.effective(name, facts, problems);
     }
 
-    /// The peer with those of its prefixes and addresses that are nobody else's. None: it has no flows at all.
+    /// The peer with those of its prefixes and addresses that are nobody else's. None: it has no
+    /// flows at all.
     pub(crate) fn effective(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) -> Option<Self> {
         let transport = self.usable(name, facts, problems);
         let cidrs = self.pod_cidrs.iter().zip(0..);

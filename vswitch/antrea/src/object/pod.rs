@@ -65,7 +65,8 @@ impl Pod {
         })
     }
 
-    /// The VLAN in which the Pod is on the wire, if its addresses are of the network between Nodes; 0: packets there have no tag.
+    /// The VLAN in which the Pod is on the wire, if its addresses are of the network between Nodes;
+    /// 0: packets there have no tag.
     #[must_use]
     pub fn on_wire(&self, node: &Node) -> Option<u16> {
         let ours = |address: &IpAddr| node.pod_cidrs.iter().any(|cidr| cidr.contains(address));
@@ -90,7 +91,8 @@ impl Pod {
         self.effective(name, facts, problems);
     }
 
-    /// The Pod with what of it has an effect at present: addresses that are nobody else's. None: it has no flows at all.
+    /// The Pod with what of it has an effect at present: addresses that are nobody else's. None: it
+    /// has no flows at all.
     pub(crate) fn effective(&self, name: &str, facts: &Facts<'_>, problems: &mut Problems) -> Option<Self> {
         let key = Key::new(ObjectKind::Pod, name);
         let before = problems.count();

@@ -1,8 +1,9 @@
 //! `NetworkPolicy`: rules of K8s and of Antrea.
 //!
-//! A rule is a conjunction of what it names: who it is applied to, the other side, and ports; each of these is a set of clause flows. What it
-//! does is a flow of its own behind the conjunction, and flows of the *Metric tables count. Clauses are shared between rules and policies, everything else is the
-//! policy's own.
+//! A rule is a conjunction of what it names: who it is applied to, the other side, and ports; each
+//! of these is a set of clause flows. What it does is a flow of its own behind the conjunction, and
+//! flows of the *Metric tables count. Clauses are shared between rules and policies, everything
+//! else is the policy's own.
 //!
 //! | kind | tables | priorities |
 //! |---|---|---|
@@ -11,15 +12,17 @@
 //! | Antrea, baseline tier | *DefaultRule | by rank, below 181 |
 //! | about multicast | Multicast*Rule | by rank |
 //!
-//! **What a deny is worth.** Tables let packets of established connections pass before any rule is asked, and `EndpointDNAT` and egress rules that
-//! allow commit connections before a later rule denies. Two things have to hold so that nothing passes a deny: an unanswered connection is
+//! **What a deny is worth.** Tables let packets of established connections pass before any rule is
+//! asked, and `EndpointDNAT` and egress rules that allow commit connections before a later rule
+//! denies. Two things have to hold so that nothing passes a deny: an unanswered connection is
 //! `+new` in our zones, whatever the original side sends (the zone option
 //! `established_after_answer`), and a denied packet takes back
 //! the connections that it met as new (`ct_forget`). The first is an option of our zones, which the
 //! switch sets when the Node is initialised; the second is [`deny::FORGET`].
 //!
-//! **A Node that has less than it had** (a feature, a family) leaves a policy in force as far as it can be: isolation and denies must not go because one of the rules
-//! needs something else. [`NetworkPolicy::judge`] still says what is missing.
+//! **A Node that has less than it had** (a feature, a family) leaves a policy in force as far as it
+//! can be: isolation and denies must not go because one of the rules needs something else.
+//! [`NetworkPolicy::judge`] still says what is missing.
 
 mod clauses;
 mod compile;
@@ -186,8 +189,8 @@ impl NetworkPolicy {
         Vec::new()
     }
 
-    /// Ids of its rules in their order, with their places in the message; of those that were given none, their direction and place. A rule that is
-    /// wrong, or there twice, is not among them.
+    /// Ids of its rules in their order, with their places in the message; of those that were given
+    /// none, their direction and place. A rule that is wrong, or there twice, is not among them.
     pub fn rule_ids(&self) -> impl Iterator<Item = (&str, usize)> {
         self.rules.iter().map(|rule| (&*rule.id, rule.at))
     }
@@ -211,7 +214,8 @@ impl NetworkPolicy {
         member || self.holds(pod, direction, desired)
     }
 
-    /// Whether it isolates the members of a group, in a direction; with `logged` only if that is logged.
+    /// Whether it isolates the members of a group, in a direction; with `logged` only if that is
+    /// logged.
     pub(crate) fn isolates_members(&self, group: &str, is_egress: bool, logged: bool) -> bool {
         let direction = if is_egress { Direction::Egress } else { Direction::Ingress };
         let is_held = !logged && self.is_held(group, direction);

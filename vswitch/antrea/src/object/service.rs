@@ -1,8 +1,10 @@
-//! `Service`: what clients of the cluster and outside connect to. It writes for its [`Endpoints`](super::endpoints::Endpoints), too.
+//! `Service`: what clients of the cluster and outside connect to. It writes for its
+//! [`Endpoints`](super::endpoints::Endpoints), too.
 //!
-//! **Design**: a Service port has up to two groups per family, of all usable endpoints and of this Node's ([`groups`]). For each place where it
-//! answers ([`Front`]) there are flows that lead to one of them ([`flows`]). What belongs to an endpoint's address belongs to all Services that
-//! have it, and is written by each, equal.
+//! **Design**: a Service port has up to two groups per family, of all usable endpoints and of this
+//! Node's ([`groups`]). For each place where it answers ([`Front`]) there are flows that lead to
+//! one of them ([`flows`]). What belongs to an endpoint's address belongs to all Services that have
+//! it, and is written by each, equal.
 
 mod choice;
 mod flows;

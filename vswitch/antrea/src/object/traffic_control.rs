@@ -141,7 +141,8 @@ impl TrafficControl {
         compile::compile(self, name, facts, compiled);
     }
 
-    /// Whether two of them are for the same packets of a Pod with the same right: by direction, ingress and egress.
+    /// Whether two of them are for the same packets of a Pod with the same right: by direction,
+    /// ingress and egress.
     const fn contends(&self, other: &Self) -> (bool, bool) {
         let equal = self.priority == other.priority && matches!(self.action, Action::Mirror) == matches!(other.action, Action::Mirror);
         (equal && self.ingress && other.ingress, equal && self.egress && other.egress)

@@ -1,4 +1,5 @@
-//! How a group becomes another one: bucket by bucket where that is possible, so that the others keep slots and counters.
+//! How a group becomes another one: bucket by bucket where that is possible, so that the others
+//! keep slots and counters.
 
 use std::collections::HashMap;
 use vswitch_flow::spec::{BucketPlace, BucketSpec, GroupSpec, Update};

@@ -1,7 +1,8 @@
 //! Things of one kind, each written by one or more objects.
 //!
-//! Most things have one writer. Some have very many who all write the same (the Pods of a VLAN): then what one of them costs does not depend on how many there are. It does where they write different things, which are
-//! put together.
+//! Most things have one writer. Some have very many who all write the same (the Pods of a VLAN):
+//! then what one of them costs does not depend on how many there are. It does where they write
+//! different things, which are put together.
 
 mod writers;
 
@@ -147,7 +148,8 @@ impl<K: Hash + Eq + Clone + Debug, V: PartialEq> Layer<K, V> {
         self.things.len()
     }
 
-    /// Bytes that it takes beside the things themselves, about: a thing has one writer, or little more.
+    /// Bytes that it takes beside the things themselves, about: a thing has one writer, or little
+    /// more.
     pub(super) fn memory(&self) -> usize {
         self.things.capacity() * size_of::<(K, Writers<V>)>() + self.things.len() * Writers::<V>::LEAST
     }

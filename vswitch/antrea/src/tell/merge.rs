@@ -3,7 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// What came lately, by what makes it the same. Time is the caller's, in milliseconds; it does not go back.
+/// What came lately, by what makes it the same. Time is the caller's, in milliseconds; it does not
+/// go back.
 #[derive(Debug)]
 pub struct Merged<K, V> {
     waiting: HashMap<K, V>,
@@ -20,7 +21,8 @@ impl<K: Clone + Eq + Hash, V> Merged<K, V> {
         Self { waiting: HashMap::new(), order: VecDeque::new(), window_ms, max }
     }
 
-    /// Something came: `first` if it is new, else `again` says what becomes of what waits. If there is no room, the oldest is told early: returned.
+    /// Something came: `first` if it is new, else `again` says what becomes of what waits. If there
+    /// is no room, the oldest is told early: returned.
     pub fn add(&mut self, now: u64, key: K, first: impl FnOnce() -> V, again: impl FnOnce(&mut V)) -> Option<V> {
         if let Some(waiting) = self.waiting.get_mut(&key) {
             again(waiting);

@@ -99,7 +99,8 @@ impl<'a> Naming<'a> {
         Some(Endpoints::name(&key.name, &port.name))
     }
 
-    /// The rule that isolates a Pod: of the K8s policies that do the one with the lowest name; with `logged` of those that want it to be logged.
+    /// The rule that isolates a Pod: of the K8s policies that do the one with the lowest name; with
+    /// `logged` of those that want it to be logged.
     #[must_use]
     pub fn isolation(&self, pod: &Key, is_egress: bool, logged: bool) -> v1::RuleRef {
         let desired = self.facts.desired;
@@ -230,7 +231,8 @@ impl<'a> Naming<'a> {
         egresses.filter(fits).map(|key| &key.name).min().map(Arc::clone)
     }
 
-    /// Whether no Egress applies to a destination: Pods, Nodes, Services, and what the Node's configuration excepts.
+    /// Whether no Egress applies to a destination: Pods, Nodes, Services, and what the Node's
+    /// configuration excepts.
     fn is_within(&self, to: &IpAddr) -> bool {
         let Facts { node, desired, .. } = self.facts;
         let here = node.transport.iter().any(|(address, _)| address == to) || node.gateway.addresses.contains(to);

@@ -1,4 +1,5 @@
-//! Numbers that the pipeline and its readers agree on: controllers, meters, marks; and the way back.
+//! Numbers that the pipeline and its readers agree on: controllers, meters, marks; and the way
+//! back.
 
 /// Controller of what policies tell: logged, refused, denied packets.
 pub const CONTROLLER_POLICY: u16 = 62373;
@@ -15,7 +16,8 @@ pub const METER_IGMP: u32 = 260;
 /// Bit of `ct_mark`: the connection's source was translated on its way (Antrea: `ConnSNATCTMark`).
 pub const MARK_TRANSLATED: u32 = 0x20;
 
-/// Actions that send the answer to a packet the way that the packet came: into a tunnel, to who sent it. (The addresses of the family that it did not come by are 0, and stay so.)
+/// Actions that send the answer to a packet the way that the packet came: into a tunnel, to who
+/// sent it. (The addresses of the family that it did not come by are 0, and stay so.)
 #[must_use]
 pub const fn back(from_tunnel: bool) -> &'static str {
     if from_tunnel {

@@ -62,7 +62,8 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Reads a frame from its Ethernet header. None: it is not IP. Ports that are not there (a later fragment's) are 0.
+    /// Reads a frame from its Ethernet header. None: it is not IP. Ports that are not there (a
+    /// later fragment's) are 0.
     #[must_use]
     pub fn read(frame: &[u8]) -> Option<Self> {
         let mut key = FlowKey::default();
@@ -84,7 +85,8 @@ impl Packet {
         Some(Self { tuple, len: layers.l3_end.saturating_sub(layers.l3).into() })
     }
 
-    /// The connection's tuple before translation, which its metadata tell if it has met a tracker; else the packet's own.
+    /// The connection's tuple before translation, which its metadata tell if it has met a tracker;
+    /// else the packet's own.
     #[must_use]
     pub fn original(&self, metadata: &FlowKey) -> Tuple {
         let protocol = low8(metadata.get(Field::CtNwProto));
@@ -100,7 +102,8 @@ impl Packet {
         }
         let original = Tuple { source, destination, ..self.tuple };
         if original.is_icmp() {
-            // The tracker tells its type and code, which nothing translates, and not the identifier.
+            // The tracker tells its type and code, which nothing translates, and not the
+            // identifier.
             return original;
         }
         let port = |field| low16(metadata.get(field));

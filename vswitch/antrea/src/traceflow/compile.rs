@@ -15,7 +15,8 @@ use vswitch_flow::{Action, Field, SparseMatch};
 const ABOVE: u16 = 64_000;
 /// Isolation is at 200, and at 201 where it is logged.
 const ABOVE_ISOLATION: u16 = 202;
-/// reg0: the packet leaves by the port in reg1; a controller gets it (Antrea: `OutputToOFPortRegMark`, `OutputToControllerRegMark`).
+/// reg0: the packet leaves by the port in reg1; a controller gets it (Antrea:
+/// `OutputToOFPortRegMark`, `OutputToControllerRegMark`).
 const OUT: &str = "reg0=0x200000/0x600000";
 const TO_CONTROLLER: &str = "reg0=0x400000/0x600000";
 /// reg4[16..18] of lookups for repeated first packets: what drops them there ends the lookup.
@@ -30,7 +31,8 @@ struct Work<'a, 'b> {
     compiled: &'b mut CompiledObject,
 }
 
-/// Flows that drop packets, as what others write has them: the table, the priority of the flow beside it, and it.
+/// Flows that drop packets, as what others write has them: the table, the priority of the flow
+/// beside it, and it.
 pub(crate) type Drops = Vec<(Table, u16, Arc<FlowSpec>)>;
 
 /// All of them.
@@ -79,7 +81,8 @@ impl Work<'_, '_> {
         let (port, save) = match &passing.from {
             From::Pod(name) => {
                 let Some(pod) = self.facts.pod(name) else { return };
-                // As it came in: what routing changes. Only packets from the wire need this register.
+                // As it came in: what routing changes. Only packets from the wire need this
+                // register.
                 let end = TTL_SHIFT + 7;
                 let save = format!(
                     "move:NXM_OF_ETH_DST[]->OXM_OF_PKT_REG5[0..47],move:NXM_NX_IP_TTL[]->OXM_OF_METADATA[{TTL_SHIFT}..{end}],"
@@ -174,7 +177,8 @@ impl Work<'_, '_> {
         }
     }
 
-    /// What becomes of a packet that leaves, for another Node or not; None: what becomes of any other.
+    /// What becomes of a packet that leaves, for another Node or not; None: what becomes of any
+    /// other.
     fn leaving(&self, for_other: bool) -> Option<String> {
         let Traceflow { tag, dropped_only, way, .. } = self.traceflow;
         let dscp = match (way, for_other) {
@@ -197,7 +201,8 @@ impl Work<'_, '_> {
     /// What becomes of a packet that is dropped in a table.
     fn ending(&self, table: Table) -> String {
         if self.traceflow.is_live() {
-            // The table drops its copy, as it would have dropped it, and counts and answers as it would.
+            // The table drops its copy, as it would have dropped it, and counts and answers as it
+            // would.
             format!("clone(set_field:0->metadata,resubmit(,{})),{}", table.name(), tell())
         } else {
             format!("ct_forget,{}", tell())
@@ -264,7 +269,8 @@ fn packets(passing: &Passing, family: Family) -> String {
     text
 }
 
-/// Where the flow beside one that drops is to be; None: it drops nothing, or nothing with a mark, or what it drops is told by another one.
+/// Where the flow beside one that drops is to be; None: it drops nothing, or nothing with a mark,
+/// or what it drops is told by another one.
 fn beside(flow: &Contribution) -> Option<(Table, u16)> {
     let isolates = flow.purpose == ISOLATION;
     let drops = isolates || flow.flow.actions.iter().all(|action| matches!(action, Action::CtForget));

@@ -130,7 +130,8 @@ pub(super) struct Original {
     pub(super) destination_port: Option<u16>,
 }
 
-/// The packet with that put back. Checksums follow; that a packet came with a wrong one stays to be seen.
+/// The packet with that put back. Checksums follow; that a packet came with a wrong one stays to be
+/// seen.
 pub(super) fn restored(packet: &[u8], original: &Original) -> Vec<u8> {
     let mut bytes = packet.to_vec();
     let mut key = FlowKey::default();

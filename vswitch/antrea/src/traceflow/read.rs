@@ -42,7 +42,8 @@ struct Asked {
     tcp_flags: u32,
 }
 
-/// Reads a Traceflow that is to have this tag. `dice` is any number: of it come a source port and an identifier that nobody gave.
+/// Reads a Traceflow that is to have this tag. `dice` is any number: of it come a source port and
+/// an identifier that nobody gave.
 pub(crate) fn read(
     message: &v1::Traceflow,
     tag: u8,
@@ -343,8 +344,9 @@ fn sent(
     Some(Sent { in_port, source: from, destination: to, destination_port: asked.destination_port, bytes })
 }
 
-/// The MAC address that a Pod sends to. Pods of this Node know each other's if they are on one link; everything else is behind the gateway. A Pod of the wire has its router's, which nobody has told if it is in a VLAN:
-/// it leaves with the gateway's, which none there has.
+/// The MAC address that a Pod sends to. Pods of this Node know each other's if they are on one
+/// link; everything else is behind the gateway. A Pod of the wire has its router's, which nobody
+/// has told if it is in a VLAN: it leaves with the gateway's, which none there has.
 fn next_hop(pod: &Pod, other: Option<&Pod>, family: Family, facts: &Facts<'_>) -> Mac {
     let on_wire = pod.on_wire(facts.node);
     if let Some(other) = other.filter(|other| other.on_wire(facts.node) == on_wire) {

@@ -5,7 +5,8 @@ use crate::{Facts, Family, Mac, Node};
 use std::fmt::Display;
 use std::net::IpAddr;
 
-/// Priorities in that bridge: who came from where; fragments, and errors about connections; tunnels; packets for us; questions for addresses.
+/// Priorities in that bridge: who came from where; fragments, and errors about connections;
+/// tunnels; packets for us; questions for addresses.
 const ORIGIN: u16 = 310;
 const FLOODED: u16 = 309;
 const TRACKED: u16 = 308;
@@ -23,7 +24,8 @@ const ORIGIN_KNOWN: &str = "set_field:0x1/0x1->reg15,resubmit(,0)";
 const FROM_WIRE: &str = "reg15=0/0x1";
 
 impl Facts<'_> {
-    /// The MAC address of the next hop of a family, and of the Node on the wire; or why there is no way.
+    /// The MAC address of the next hop of a family, and of the Node on the wire; or why there is no
+    /// way.
     pub(crate) fn way_out(&self, family: Family) -> Result<(Mac, Mac), String> {
         let uplink = self.node.uplink.as_ref().ok_or("the Node has no uplink")?;
         let hop = uplink.next_hops.iter().find(|(address, _)| Family::of(address) == family);
@@ -75,7 +77,8 @@ impl<'a, 'b> Writer<'a, 'b> {
         }
     }
 
-    /// An address that the host and Services share: what tells them apart are ports, which fragments show, and errors about connections, when they have passed the tracker.
+    /// An address that the host and Services share: what tells them apart are ports, which
+    /// fragments show, and errors about connections, when they have passed the tracker.
     fn shared_address(&mut self, address: &IpAddr) {
         let (family, mac) = (Family::of(address), self.mac);
         let (ip, destination, main, other) =
@@ -94,12 +97,14 @@ impl<'a, 'b> Writer<'a, 'b> {
         self.flow("errors about connections of Services", OURS, line);
     }
 
-    /// Into the Pods' bridge. Who sent it is learned as NORMAL learns: that goes back to where it came from, and so nowhere.
+    /// Into the Pods' bridge. Who sent it is learned as NORMAL learns: that goes back to where it
+    /// came from, and so nowhere.
     fn across(&self) -> String {
         format!("clone(move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],NORMAL),output:{}", self.under.patch)
     }
 
-    /// Packets for a place where a Service answers: an address of its own, or ports of one of the Node's.
+    /// Packets for a place where a Service answers: an address of its own, or ports of one of the
+    /// Node's.
     pub(crate) fn serves(&mut self, address: &IpAddr, protocol: &str, port: u16) {
         let (family, mac) = (Family::of(address), self.mac);
         let (ip, destination, across) = (family.ip(), family.destination(), self.across());
@@ -110,7 +115,8 @@ impl<'a, 'b> Writer<'a, 'b> {
         self.flow("for a Service", OURS, line);
     }
 
-    /// An Egress address of this Node: tunnels from other Nodes end there; with `translated`, answers to what the switch translated come to it.
+    /// An Egress address of this Node: tunnels from other Nodes end there; with `translated`,
+    /// answers to what the switch translated come to it.
     pub(crate) fn egress(&mut self, address: IpAddr, translated: bool) {
         self.compiled.outside.vteps.push(address);
         if !translated {
@@ -129,7 +135,9 @@ impl<'a, 'b> Writer<'a, 'b> {
         self.answers(&address);
     }
 
-    /// A Pod on the wire, in a VLAN or (0) untagged: what it sends passes as it is, and what is for it, whoever sends it, goes there. So does who asks all; the host asks, too, if it has the VLAN.
+    /// A Pod on the wire, in a VLAN or (0) untagged: what it sends passes as it is, and what is for
+    /// it, whoever sends it, goes there. So does who asks all; the host asks, too, if it has the
+    /// VLAN.
     pub(crate) fn pod(&mut self, mac: Mac, vlan: u16) {
         let (patch, tag, across) = (self.under.patch, crate::object::pod::tag(vlan), self.across());
         let line = format!("{FROM_WIRE},in_port={patch},dl_src={mac},{tag} actions={ORIGIN_KNOWN}");

@@ -1,4 +1,5 @@
-//! New connections: how many, how long they may take to say something, and what of their HTTP/2 is mended or told of.
+//! New connections: how many, how long they may take to say something, and what of their HTTP/2 is
+//! mended or told of.
 
 use super::http2::{Answers, Complaints, PREFACE, Requests};
 use std::future::Future;
@@ -16,11 +17,13 @@ use tonic::transport::server::{Connected, UdsConnectInfo};
 /// Bytes that a client of HTTP/2 sends first. Once they are there, pings find out whether it lives.
 const PREFACE_LEN: usize = PREFACE.len();
 
-/// Pause before the next try when the kernel cannot accept: out of descriptors or memory, which takes time to pass.
+/// Pause before the next try when the kernel cannot accept: out of descriptors or memory, which
+/// takes time to pass.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How long to wait after `accept` failed. Nothing may end the loop: a server that stops accepting because a client went
-/// away too early or descriptors ran out for a moment is down for good (CVE-2024-47609 was that, in tonic).
+/// How long to wait after `accept` failed. Nothing may end the loop: a server that stops accepting
+/// because a client went away too early or descriptors ran out for a moment is down for good
+/// (CVE-2024-47609 was that, in tonic).
 fn retry_delay(error: &io::Error) -> Duration {
     match error.raw_os_error() {
         // The connection is gone already, the next one may be fine (accept(2)).
@@ -29,7 +32,8 @@ fn retry_delay(error: &io::Error) -> Duration {
     }
 }
 
-/// Accepts connections for as long as someone takes them. At most `limit` exist at a time; the rest waits in the kernel.
+/// Accepts connections for as long as someone takes them. At most `limit` exist at a time; the rest
+/// waits in the kernel.
 pub(super) async fn accept<F, Fut>(
     mut accept_one: F,
     limit: usize,
@@ -135,7 +139,8 @@ impl Connection {
         }
     }
 
-    /// Reads what the client sent, and puts it into `buffer` or keeps it; true: there is something for the caller, or the end.
+    /// Reads what the client sent, and puts it into `buffer` or keeps it; true: there is something
+    /// for the caller, or the end.
     fn poll_fill(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<bool>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
@@ -149,7 +154,8 @@ impl Connection {
         Poll::Ready(Ok(false))
     }
 
-    /// An error if the connection is to end now. Asked wherever HTTP/2 may wait: for the client to send, or to read.
+    /// An error if the connection is to end now. Asked wherever HTTP/2 may wait: for the client to
+    /// send, or to read.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if self.aborted.as_mut().is_none_or(|aborted| aborted.as_mut().poll(cx).is_ready()) {
             self.aborted = None; // a future must not be polled again

@@ -125,8 +125,10 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// Serves the API until `shutdown` is ready: then no connection is accepted any more, streams are ended, calls in flight have
-/// 2 s to end, and the socket and its lock file are removed. `state_dir`: where what agents of Antrea's kind said is over a restart; it is in force before the first call. Streams that nobody reads do not hold it up.
+/// Serves the API until `shutdown` is ready: then no connection is accepted any more, streams are
+/// ended, calls in flight have 2 s to end, and the socket and its lock file are removed.
+/// `state_dir`: where what agents of Antrea's kind said is over a restart; it is in force before
+/// the first call. Streams that nobody reads do not hold it up.
 ///
 /// # Errors
 /// [`ServeError`]: the server could not be started. Nothing that a client does ends it.
@@ -248,7 +250,8 @@ fn router(
         .add_service(reflection(dummies).build_v1alpha()?))
 }
 
-/// What describes the API to clients without its .proto files. Older ones ask by the name that ends in v1alpha.
+/// What describes the API to clients without its .proto files. Older ones ask by the name that ends
+/// in v1alpha.
 fn reflection(dummies: bool) -> Builder<'static> {
     let names = HEALTH_NAMES.iter().filter(|name| !name.is_empty()).copied();
     let names = names.chain(dummies.then_some(dummy::SERVICE_NAME)).chain([HEALTH_SERVICE]);
@@ -288,7 +291,8 @@ async fn set_health(reporter: &HealthReporter, healthy: bool) {
     }
 }
 
-/// Tells changes of health; at the end tells that the server is gone, and ends the streams of those who watch.
+/// Tells changes of health; at the end tells that the server is gone, and ends the streams of those
+/// who watch.
 async fn watch_health(switch: Arc<dyn SwitchApi>, mut reporter: HealthReporter, mut stopping: watch::Receiver<bool>) {
     let mut told = None;
     loop {

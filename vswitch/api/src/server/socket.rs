@@ -17,7 +17,8 @@ const PATH_LEN_MAX: usize = 107;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Times that the lock file may vanish between opening and locking it, because its holder just left.
+/// Times that the lock file may vanish between opening and locking it, because its holder just
+/// left.
 const LOCK_TRIES: u32 = 16;
 
 /// Why the control socket could not be taken.
@@ -110,8 +111,8 @@ impl Drop for SocketGuard {
     }
 }
 
-/// Takes the control socket: a lock file `PATH.lock` keeps other instances out, a socket that nobody listens on is replaced,
-/// and nobody but owner and group can connect at any moment.
+/// Takes the control socket: a lock file `PATH.lock` keeps other instances out, a socket that
+/// nobody listens on is replaced, and nobody but owner and group can connect at any moment.
 ///
 /// # Errors
 /// [`BindError`] says who or what is in the way.
@@ -134,9 +135,10 @@ pub fn bind(path: &Path) -> Result<ControlListener, BindError> {
     Ok(ControlListener { listener, guard })
 }
 
-/// Binds so that the socket's mode is at most 0660 from the moment it exists. Linux gives the new inode the mode of the
-/// socket itself less the umask (`unix_bind_bsd`), so the mode is set on the descriptor first. The umask is not touched: it
-/// belongs to the whole process, and other threads make files too.
+/// Binds so that the socket's mode is at most 0660 from the moment it exists. Linux gives the new
+/// inode the mode of the socket itself less the umask (`unix_bind_bsd`), so the mode is set on the
+/// descriptor first. The umask is not touched: it belongs to the whole process, and other threads
+/// make files too.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     let descriptor = File::from(OwnedFd::from(socket.try_clone()?));
@@ -187,8 +189,8 @@ fn knock(path: &Path) -> io::Result<()> {
     socket.connect(&SockAddr::unix(path)?)
 }
 
-/// An exclusive lock on `PATH.lock`, which holds the process id of its holder. The kernel releases it when the process ends,
-/// however it ends; a clean end removes the file too.
+/// An exclusive lock on `PATH.lock`, which holds the process id of its holder. The kernel releases
+/// it when the process ends, however it ends; a clean end removes the file too.
 #[derive(Debug)]
 struct Lock {
     path: PathBuf,
@@ -221,7 +223,8 @@ impl Lock {
                 }
                 Err(TryLockError::Error(error)) => return Err(io_error(&path, "lock the lock file")(error)),
             }
-            // The last holder may have removed the file after it was opened here: then this is a lock on nothing.
+            // The last holder may have removed the file after it was opened here: then this is a
+            // lock on nothing.
             let locked = file.metadata().map_err(io_error(&path, "look at the lock file"))?;
             if fs::symlink_metadata(&path).is_ok_and(|now| (now.dev(), now.ino()) == (locked.dev(), locked.ino())) {
                 let text = format!("{}\n", std::process::id());

@@ -63,7 +63,8 @@ impl Running {
         Self::of(switch, state_dir).await
     }
 
-    /// A function of its own, so that the server is compiled once and not for each test's `prepare`.
+    /// A function of its own, so that the server is compiled once and not for each test's
+    /// `prepare`.
     async fn of(switch: Arc<Double>, state_dir: Option<PathBuf>) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("vswitch.sock");

@@ -9,7 +9,8 @@ use tonic::{Extensions, Status};
 use vswitch_control::{SwitchApi, SwitchError};
 use vswitch_dataplane::meter::Rates;
 
-/// Calls of the switch at a time. They block, and changes wait for each other anyway: more threads would only wait.
+/// Calls of the switch at a time. They block, and changes wait for each other anyway: more threads
+/// would only wait.
 pub(crate) const CALLS_MAX: usize = 8;
 
 /// A call of the switch, which keeps its answer.
@@ -40,14 +41,16 @@ impl Control {
         R: Send + 'static,
         F: FnOnce(&dyn SwitchApi) -> R + Send + 'static,
     {
-        let answer = Arc::new(Mutex::new(None)); // locked when there is an answer, not during the call
+        // Locked when there is an answer, not during the call
+        let answer = Arc::new(Mutex::new(None));
         let place = Arc::clone(&answer);
         self.run(Box::new(move |switch| *place.lock() = Some(call(switch)))).await?;
         let answer = answer.lock().take();
         answer.ok_or_else(|| Status::internal("the call ended without an answer; report it"))
     }
 
-    /// Runs a call on a blocking thread. One type of call for all of them, since the runtime's code is compiled once for each.
+    /// Runs a call on a blocking thread. One type of call for all of them, since the runtime's code
+    /// is compiled once for each.
     async fn run(&self, call: Call) -> Result<(), Status> {
         let permit = Arc::clone(&self.calls).acquire_owned().await.map_err(|error| Status::internal(error.to_string()));
         let (permit, switch) = (permit?, Arc::clone(&self.switch));
@@ -93,7 +96,8 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Takes the peer's credentials from the connection; names are quoted and cut, since anyone may have chosen them.
+    /// Takes the peer's credentials from the connection; names are quoted and cut, since anyone may
+    /// have chosen them.
     pub(super) fn new(rpc: &'static str, extensions: &Extensions, names: &[&str]) -> Self {
         let peer = extensions.get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
         let names: Vec<String> = names.iter().map(|name| format!("{:?}", clip(name, 64))).collect();

@@ -10,7 +10,8 @@ use vswitch_proto::v1;
 /// See `proto/vswitch/v1/capabilities.proto`.
 pub(crate) struct Capabilities(pub(crate) Rates);
 
-/// The CPU that this was compiled for. Levels as in the x86-64 psABI, by the features that each adds.
+/// The CPU that this was compiled for. Levels as in the x86-64 psABI, by the features that each
+/// adds.
 const fn cpu_baseline() -> &'static str {
     if cfg!(not(target_arch = "x86_64")) {
         return std::env::consts::ARCH;

@@ -20,7 +20,8 @@ fn sent(sent: Sent) -> v1::SentPacket {
     v1::SentPacket { port: sent.port.to_string(), packet: sent.packet }
 }
 
-/// One packet after the other, until the client has no more, goes away, or a packet cannot be handed in.
+/// One packet after the other, until the client has no more, goes away, or a packet cannot be
+/// handed in.
 async fn receive(control: Control, mut requests: Streaming<v1::ReceiveRequest>, messages: mpsc::Sender<Message>) {
     loop {
         let answer = match requests.message().await {

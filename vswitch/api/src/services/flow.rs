@@ -92,7 +92,8 @@ pub(super) fn sort_keys(keys: &[v1::SortKey]) -> Result<Vec<(Key, bool)>, Status
     keys.iter().map(key).collect()
 }
 
-/// By one key. A flow that does not match on a field comes after those that do, whatever the direction.
+/// By one key. A flow that does not match on a field comes after those that do, whatever the
+/// direction.
 fn compare(a: &FlowInfo, b: &FlowInfo, key: Key, descending: bool) -> Ordering {
     let directed = |ordering: Ordering| if descending { ordering.reverse() } else { ordering };
     match key {
@@ -257,7 +258,8 @@ impl v1::flow_service_server::FlowService for Flows {
                 if bridge.is_empty() {
                     return Ok(switch.megaflows(None));
                 }
-                switch.names(&bridge)?; // a bridge that does not exist is an error, not an empty list
+                // A bridge that does not exist is an error, not an empty list
+                switch.names(&bridge)?;
                 Ok(switch.megaflows(Some(&bridge)))
             })
             .await?;

@@ -1,5 +1,6 @@
-//! For the fuzz target `grpc_decode` and the test of its seeds: a request as bytes, through everything that a service does with it before
-//! it asks the switch. Nothing panics, and what converts is told and converts back to the same.
+//! For the fuzz target `grpc_decode` and the test of its seeds: a request as bytes, through
+//! everything that a service does with it before it asks the switch. Nothing panics, and what
+//! converts is told and converts back to the same.
 
 use super::{flow, list, packet, parse, pipeline, present};
 use prost::Message;
@@ -232,7 +233,8 @@ mod tests {
         ]
     }
 
-    /// Each seed is committed (VSWITCH_FUZZ_RECORD=1 writes them), and so is every input that once failed; all of them hold.
+    /// Each seed is committed (VSWITCH_FUZZ_RECORD=1 writes them), and so is every input that once
+    /// failed; all of them hold.
     #[test]
     fn seeds_come_back_as_they_were() {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds/grpc_decode");

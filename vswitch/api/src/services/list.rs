@@ -36,10 +36,12 @@ pub(super) fn wrong(field: &'static str, error: &TextError) -> Status {
     invalid(&[FieldError::new(field, error.problem(), &error.hint)])
 }
 
-/// Bytes after which a message ends. One item more, a flow of as many clauses as there may be among them, and it is still within the 4 MiB that clients take by default.
+/// Bytes after which a message ends. One item more, a flow of as many clauses as there may be among
+/// them, and it is still within the 4 MiB that clients take by default.
 const PART_LEN: usize = 1 << 20;
 
-/// Items in messages of at most `chunk` each, which are made when they are sent; no message if there are none.
+/// Items in messages of at most `chunk` each, which are made when they are sent; no message if
+/// there are none.
 pub(super) fn parts<T, U, M>(
     items: Vec<T>,
     chunk: usize,
@@ -70,7 +72,8 @@ where
     measured_parts(first, items, chunk, present, |_| 0, message)
 }
 
-/// Likewise, of items of very different lengths: a message ends, too, with the item that makes it [`PART_LEN`] bytes long.
+/// Likewise, of items of very different lengths: a message ends, too, with the item that makes it
+/// [`PART_LEN`] bytes long.
 pub(super) fn measured_parts<T, U, M>(
     first: Option<M>,
     items: Vec<T>,

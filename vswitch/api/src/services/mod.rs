@@ -2,15 +2,18 @@
 //!
 //! **Where in the walk**: in front of [`vswitch_control::Switch`]; nothing here touches a packet.
 //!
-//! **Design**: a service turns a request into plain values (`parse`), calls the switch, and turns what comes back into a
-//! response (`present`) or a status (`status`). It does nothing else: what is valid and what is possible is the switch's
-//! business, except for what a plain value cannot express. [`vswitch_control::SwitchApi`] is the list of what the services call; its
-//! other implementation is the double of the tests. `api` is how they call it.
+//! **Design**: a service turns a request into plain values (`parse`), calls the switch, and turns
+//! what comes back into a response (`present`) or a status (`status`). It does nothing else: what
+//! is valid and what is possible is the switch's business, except for what a plain value cannot
+//! express. [`vswitch_control::SwitchApi`] is the list of what the services call; its other
+//! implementation is the double of the tests. `api` is how they call it.
 //!
-//! **Limits**: at most [`api::CALLS_MAX`] calls of the switch at a time; statuses fit into an HTTP/2 header list.
+//! **Limits**: at most [`api::CALLS_MAX`] calls of the switch at a time; statuses fit into an
+//! HTTP/2 header list.
 //!
-//! **Threads**: handlers run on the tokio runtime, calls of the switch on its blocking threads. A call that has begun is
-//! finished even if the client has gone: a change is made whole or not at all.
+//! **Threads**: handlers run on the tokio runtime, calls of the switch on its blocking threads. A
+//! call that has begun is finished even if the client has gone: a change is made whole or not at
+//! all.
 
 mod antrea;
 mod api;

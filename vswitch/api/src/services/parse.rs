@@ -1,4 +1,5 @@
-//! From requests to plain values: what a plain value cannot express is refused, naming every wrong field at once.
+//! From requests to plain values: what a plain value cannot express is refused, naming every wrong
+//! field at once.
 
 use super::status::{clip, invalid};
 use std::path::PathBuf;

@@ -81,7 +81,8 @@ impl v1::port_service_server::PortService for Ports {
         request: Request<v1::WatchPortsRequest>,
     ) -> Result<Response<Self::WatchPortsStream>, Status> {
         let include_existing = request.into_inner().include_existing;
-        // Subscribed before the ports are listed: what happens between the two is told twice rather than never.
+        // Subscribed before the ports are listed: what happens between the two is told twice rather
+        // than never.
         let (events, existing) = self
             .control
             .read(move |switch| (switch.subscribe(), if include_existing { switch.bridges() } else { Vec::new() }))

@@ -143,7 +143,8 @@ pub(super) fn port_event(event: &PortEvent) -> v1::PortEvent {
         PortEventKind::LinkDown => v1::PortEventKind::LinkDown,
         PortEventKind::Modified => v1::PortEventKind::Modified,
     };
-    let statistics = v1::PortStatistics { port: None, ..port_statistics(&event.port) }; // the port is there once already
+    // The port is there once already
+    let statistics = v1::PortStatistics { port: None, ..port_statistics(&event.port) };
     v1::PortEvent {
         sequence: event.sequence,
         kind: kind.into(),

@@ -1,5 +1,6 @@
-//! Random messages, through the same as those of the fuzz target `grpc_decode`: what converts is told, and converts back to the same. A
-//! fuzzer that changes bytes seldom hits upon the name of a field.
+//! Random messages, through the same as those of the fuzz target `grpc_decode`: what converts is
+//! told, and converts back to the same. A fuzzer that changes bytes seldom hits upon the name of a
+//! field.
 
 use super::fuzz;
 use proptest::collection::vec;

@@ -1,7 +1,8 @@
 //! Errors of the switch as gRPC statuses.
 //!
-//! A status travels in HTTP/2 headers. Clients take 8 KiB of them (gRPC's soft limit) or 16 KiB (hyper), and a longer list
-//! reaches the caller as an unreadable protocol error; so everything in a status that came from the caller is cut.
+//! A status travels in HTTP/2 headers. Clients take 8 KiB of them (gRPC's soft limit) or 16 KiB
+//! (hyper), and a longer list reaches the caller as an unreadable protocol error; so everything in
+//! a status that came from the caller is cut.
 
 use std::borrow::Cow;
 use tonic::{Code, Status};
@@ -9,7 +10,8 @@ use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 use vswitch_control::SwitchError;
 use vswitch_dataplane::port::FieldError;
 
-/// Bytes of a status message. The header may triple them (percent encoding), the details repeat them in base64.
+/// Bytes of a status message. The header may triple them (percent encoding), the details repeat
+/// them in base64.
 const MESSAGE_LEN_MAX: usize = 1024;
 
 /// Bytes of all field violations in a status.
@@ -31,10 +33,12 @@ pub(super) fn status(error: &SwitchError) -> Status {
     Status::new(code, clip(&error.to_string(), MESSAGE_LEN_MAX))
 }
 
-/// Fields that hold a whole text of the operator's, who never saw the field: the message does not name it.
+/// Fields that hold a whole text of the operator's, who never saw the field: the message does not
+/// name it.
 const TEXT_FIELDS: [&str; 3] = ["filter", "flow", "text"];
 
-/// INVALID_ARGUMENT with every wrong field: one line each in the message, a `google.rpc.BadRequest` in the details.
+/// INVALID_ARGUMENT with every wrong field: one line each in the message, a `google.rpc.BadRequest`
+/// in the details.
 pub(super) fn invalid(errors: &[FieldError]) -> Status {
     let line = |error: &FieldError| match TEXT_FIELDS.contains(&error.field) {
         true => error.description(),

@@ -51,7 +51,8 @@ pub(super) fn packet_in(packet_in: &PacketIn, style: Style, names: &NameMap) -> 
     text
 }
 
-/// The headers of a packet, as `ofp_packet_to_string` of Open vSwitch: its fields, and the checksum of its payload.
+/// The headers of a packet, as `ofp_packet_to_string` of Open vSwitch: its fields, and the checksum
+/// of its payload.
 fn packet(bytes: &[u8], text: &mut String) {
     let mut key = FlowKey::default();
     let layers = extract(bytes, bytes.len(), &mut key);

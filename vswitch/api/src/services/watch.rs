@@ -11,8 +11,8 @@ use vswitch_control::{BridgeInfo, PortEvent, PortEventKind, PortInfo};
 use vswitch_proto::v1;
 use vswitch_proto::v1::watch_ports_response::Update;
 
-/// Messages between the task of a stream and its connection. Small: a slow client is to fall behind in the switch's queue,
-/// where it is told how much it lost.
+/// Messages between the task of a stream and its connection. Small: a slow client is to fall behind
+/// in the switch's queue, where it is told how much it lost.
 const STREAM_QUEUED: usize = 16;
 
 /// What a subscription yields.
@@ -139,7 +139,8 @@ mod tests {
         for sequence in 1..=40 {
             sender.send(event(sequence)).expect("a subscriber");
         }
-        tokio::time::sleep(Duration::from_millis(50)).await; // the task now waits for room in the full channel
+        // The task now waits for room in the full channel
+        tokio::time::sleep(Duration::from_millis(50)).await;
         stop.send(true).expect("a receiver");
         let closed = async {
             while sender.receiver_count() > 0 {

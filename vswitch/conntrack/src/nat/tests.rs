@@ -1,4 +1,5 @@
-//! What was observed on Open vSwitch 3.1, where we do as it does; then what holds of any translation.
+//! What was observed on Open vSwitch 3.1, where we do as it does; then what holds of any
+//! translation.
 
 use super::*;
 use crate::{Family, protocol};
@@ -232,7 +233,8 @@ fn a_search_ends() {
     }
 }
 
-/// Every member of a wide range is tried for somebody; and among few taken ones the free ones are found at once.
+/// Every member of a wide range is tried for somebody; and among few taken ones the free ones are
+/// found at once.
 #[test]
 fn wide_ranges_are_searched_everywhere() {
     let nat = Nat { ports: Some((1024, 65_535)), ..snat(NAT) };
@@ -248,7 +250,8 @@ fn wide_ranges_are_searched_everywhere() {
         tried.extend(mine);
     }
     assert_eq!(tried.len(), 64_512);
-    // Nine tenths of the range taken, in one piece: the half of the probes that is spread finds the rest.
+    // Nine tenths of the range taken, in one piece: the half of the probes that is spread finds the
+    // rest.
     let found = choose(&original, &nat, 0, |reply| reply.dst.port > 59_000);
     assert!(found.is_some());
 }
@@ -262,7 +265,8 @@ fn source_ports_have_a_share() {
     assert_eq!(found.dst, End { addr: CLIENT, port: 40_001 });
 }
 
-/// `src/nat/ovs31.txt` is what Open vSwitch 3.1.0 chose for random connections; its first lines say how to read it.
+/// `src/nat/ovs31.txt` is what Open vSwitch 3.1.0 chose for random connections; its first lines say
+/// how to read it.
 #[test]
 fn as_open_vswitch_on_random_connections() {
     let (mut nat, mut taken, mut chosen) = (Nat::default(), Taken::default(), 0);

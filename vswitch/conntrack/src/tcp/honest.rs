@@ -1,5 +1,6 @@
-//! Two honest ends talk over a network that loses, repeats and reorders, with the tracker in the middle: none of their segments is ever invalid. Whoever forges segments outside
-//! the windows is always found out, and changes nothing.
+//! Two honest ends talk over a network that loses, repeats and reorders, with the tracker in the
+//! middle: none of their segments is ever invalid. Whoever forges segments outside the windows is
+//! always found out, and changes nothing.
 
 use super::{Outcome, SLACK, Segment, State, Tcp, flag};
 use crate::{Class, Direction};
@@ -40,7 +41,8 @@ impl Packet {
     }
 }
 
-/// One end, RFC 9293 as far as it matters: it sends what the other end's window allows, repeats what was not acknowledged, and takes what comes in order.
+/// One end, RFC 9293 as far as it matters: it sends what the other end's window allows, repeats
+/// what was not acknowledged, and takes what comes in order.
 #[derive(Debug)]
 struct Host {
     isn: u32,
@@ -216,7 +218,8 @@ impl Talk {
     fn new(seed: u64) -> Self {
         let mut dice = Dice(seed);
         let mut hosts = [Host::new(&mut dice, true), Host::new(&mut dice, false)];
-        // A window so large that it does not fit when it was rounded up to what scaling can say: see `tests::wrong_as_open_vswitch_is`.
+        // A window so large that it does not fit when it was rounded up to what scaling can say:
+        // see `tests::wrong_as_open_vswitch_is`.
         if let (Some(shift), None) = (hosts[0].wants_scale, hosts[1].wants_scale) {
             hosts[0].buffer = hosts[0].buffer.min(65_536 - (1 << shift));
         }
@@ -381,7 +384,8 @@ proptest! {
     }
 }
 
-/// The conversations above mean something: most come to their end, windows are scaled, and there is much to forge.
+/// The conversations above mean something: most come to their end, windows are scaled, and there is
+/// much to forge.
 #[test]
 fn conversations_end() {
     let (mut over, mut scaled, mut tracked, mut forged) = (0, 0, 0, 0);

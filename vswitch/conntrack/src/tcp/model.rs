@@ -1,4 +1,5 @@
-//! The same rules written down a second time, slowly: sequence numbers are integers that never wrap, compared by their distance on the circle; states are a table.
+//! The same rules written down a second time, slowly: sequence numbers are integers that never
+//! wrap, compared by their distance on the circle; states are a table.
 
 use super::{Outcome, Peer, Segment, State, Tcp, flag};
 use crate::Direction;

@@ -18,7 +18,8 @@ pub(super) const STATES: [State; 11] = [
 ];
 
 impl Tcp {
-    /// Of a connection that was not answered: what the other end has sent, if anything, was no answer, and is as if it had not come. (Its reset ends it all the same.)
+    /// Of a connection that was not answered: what the other end has sent, if anything, was no
+    /// answer, and is as if it had not come. (Its reset ends it all the same.)
     #[must_use]
     pub fn unanswered(mut self) -> Self {
         let [original, reply] = &mut self.peers;

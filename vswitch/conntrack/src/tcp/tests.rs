@@ -267,7 +267,8 @@ fn wrong_as_open_vswitch_is() {
     assert_eq!(tcp.update(&Segment { window: 65_535, ..seg(ACK, C + 1, S + 1) }, Original, true), Valid);
     assert_eq!(tcp.update(&seg(SYN | ACK, S, C + 1), Reply, true), Valid, "SYN/ACK again, after an ACK");
 
-    // Of the second SYN of a simultaneous open no number is kept: that goes well only if they are small.
+    // Of the second SYN of a simultaneous open no number is kept: that goes well only if they are
+    // small.
     let (near, far) = (0x3000_0000, 0x9000_0000);
     let mut tcp = Tcp::open(&seg(SYN, near, 0)).expect("a SYN opens");
     assert_eq!(tcp.update(&seg(SYN, far, 0), Reply, true), ValidNew);
@@ -283,7 +284,8 @@ fn wrong_as_open_vswitch_is() {
     }
 }
 
-/// `src/tcp/ovs31.txt` is what Open vSwitch 3.1.0 said about random conversations; its first lines say how to read it.
+/// `src/tcp/ovs31.txt` is what Open vSwitch 3.1.0 said about random conversations; its first lines
+/// say how to read it.
 #[test]
 fn as_open_vswitch_on_random_conversations() {
     let mut held: Option<(Direction, Tcp)> = None;
@@ -323,7 +325,8 @@ fn as_open_vswitch_on_random_conversations() {
     assert!(segments > 1000, "{segments} segments");
 }
 
-/// What a tracker does that commits whatever is new: bits of `ct_state` and what renews the timeout. A connection is held with the side that opened it.
+/// What a tracker does that commits whatever is new: bits of `ct_state` and what renews the
+/// timeout. A connection is held with the side that opened it.
 fn track(held: &mut Option<(Direction, Tcp)>, segment: &Segment, from: Direction, check: bool) -> (u32, Option<Class>) {
     use crate::state::{EST, INV, NEW, RPL, TRK};
     let direction = held.map_or(Original, |(opener, _)| if opener == from { Original } else { Reply });

@@ -1,13 +1,19 @@
 //! The places of connections.
 //!
-//! All are allocated at start, as two arrays. What every packet of a connection touches is one line of the first, [`Hot`]: [`Life`], an atomic word that everybody reads and only the holder of
-//! the place's lock or its owner writes; the lock, which is held for some nanoseconds, or which a worker keeps (`lock`); what is behind it. What only the slow path touches is one line of the second, [`Cold`],
-//! behind the same lock. They are apart so that nothing is brought into the caches along with a hot line but other hot lines: they are neighbours, 64 bytes each.
+//! All are allocated at start, as two arrays. What every packet of a connection touches is one line
+//! of the first, [`Hot`]: [`Life`], an atomic word that everybody reads and only the holder of the
+//! place's lock or its owner writes; the lock, which is held for some nanoseconds, or which a
+//! worker keeps (`lock`); what is behind it. What only the slow path touches is one line of the
+//! second, [`Cold`], behind the same lock. They are apart so that nothing is brought into the
+//! caches along with a hot line but other hot lines: they are neighbours, 64 bytes each.
 //!
-//! 128 bytes are a connection of IPv4. One of IPv6 has a line of a third array for its addresses ([`V6Addrs`]), which takes memory only as far as it was ever used.
+//! 128 bytes are a connection of IPv4. One of IPv6 has a line of a third array for its addresses
+//! ([`V6Addrs`]), which takes memory only as far as it was ever used.
 //!
-//! Lock order: stripes of the index, then one place, then the free places and lines, what is rare, and the events. Nobody holds two places at once, but for a moment who takes several from their
-//! owners ([`Arena::disown`]), who waits for nothing but the end of sections meanwhile; and nobody waits inside of one.
+//! Lock order: stripes of the index, then one place, then the free places and lines, what is rare,
+//! and the events. Nobody holds two places at once, but for a moment who takes several from their
+//! owners ([`Arena::disown`]), who waits for nothing but the end of sections meanwhile; and nobody
+//! waits inside of one.
 
 use super::cold::Cold;
 use super::free::Free;
@@ -79,7 +85,8 @@ impl<'a> Locked<'a> {
         Mine::of(self.spot.hot)
     }
 
-    /// A worker has come for a packet on the fast path, behind so many of its direction, and nobody owned the place: it does from here on, unless that had owners too often.
+    /// A worker has come for a packet on the fast path, behind so many of its direction, and nobody
+    /// owned the place: it does from here on, unless that had owners too often.
     #[inline]
     pub(super) fn claim(&mut self, who: Who, packets: u32) {
         self.held.said = self.held.said.renewed(packets).claimed(who);
@@ -104,7 +111,8 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// Everything of a connection that was one before, with what it counted by [`Direction`], packets modulo 2^48. Nobody is here before.
+    /// Everything of a connection that was one before, with what it counted by [`Direction`],
+    /// packets modulo 2^48. Nobody is here before.
     pub(super) fn begin_again(
         &mut self,
         life: Life,
@@ -298,8 +306,9 @@ impl Arena {
         Some(Locked { spot, held })
     }
 
-    /// Reads a place; if it is owned, without keeping its owner off it, unless that one changes it all the time: what is read twice, and was not locked meanwhile, was there between both readings. (A
-    /// packet may be counted in part.)
+    /// Reads a place; if it is owned, without keeping its owner off it, unless that one changes it
+    /// all the time: what is read twice, and was not locked meanwhile, was there between both
+    /// readings. (A packet may be counted in part.)
     pub(super) fn look<T: PartialEq>(&self, place: u32, read: impl Fn(&Spot<'_>) -> T) -> T {
         let spot = self.spot(place);
         for _ in 0..LOOKS {
@@ -318,7 +327,8 @@ impl Arena {
         read(&self.lock(place))
     }
 
-    /// Takes places ([`DISOWNED_MAX`] at most) from their owners, as their connections are to end: that is one wait for a section, not one for each.
+    /// Takes places ([`DISOWNED_MAX`] at most) from their owners, as their connections are to end:
+    /// that is one wait for a section, not one for each.
     pub(super) fn disown(&self, places: &[u32]) {
         debug_assert!(places.len() <= DISOWNED_MAX);
         if places.is_empty() {
@@ -343,7 +353,8 @@ impl Arena {
     /// Gives places back.
     pub(super) fn give(&self, places: &[u32]) {
         for place in places {
-            // It is still the caller's alone: who locks it late sees that nobody is there, and looks at nothing else.
+            // It is still the caller's alone: who locks it late sees that nobody is there, and
+            // looks at nothing else.
             if let Some(line) = self.cold[*place as usize].end() {
                 self.v6_addrs.give(*place, line);
             }
@@ -362,7 +373,8 @@ impl Arena {
         self.free.next(worker)
     }
 
-    /// Of a place that is next: a word of its cold line, and one of the line that it gets if its connection is of IPv6, once there was one.
+    /// Of a place that is next: a word of its cold line, and one of the line that it gets if its
+    /// connection is of IPv6, once there was one.
     #[inline]
     pub(super) fn apart(&self, place: u32) -> [Option<&Word>; 2] {
         [self.cold.get(place as usize).map(Cold::first_word), self.v6_addrs.next(place)]
@@ -435,7 +447,8 @@ mod tests {
         let rest = (any::<bool>(), any::<u8>(), any::<u16>());
         let own = (any::<u32>(), any::<u128>(), any::<u64>(), any::<bool>());
         (ends, rest, own).prop_map(|((addr, port, bits), (v6, protocol, zone), (mark, label, start, expected))| {
-            // Most of IPv4 have addresses of IPv4; that no caller says anything else is not what the table relies on.
+            // Most of IPv4 have addresses of IPv4; that no caller says anything else is not what
+            // the table relies on.
             let bits = if v6 { 128 } else { bits.saturating_sub(64).max(32) };
             let end = |i: usize| crate::End { addr: addr[i] >> (128 - bits), port: port[i] };
             let family = if v6 { Family::V6 } else { Family::V4 };
@@ -448,7 +461,8 @@ mod tests {
     }
 
     proptest! {
-        /// Connections of both families come and go in a table with few places: each is what it was written as, whoever else is there, and nothing is lost.
+        /// Connections of both families come and go in a table with few places: each is what it was
+        /// written as, whoever else is there, and nothing is lost.
         #[test]
         fn connections_are_what_they_were_written_as(
             steps in proptest::collection::vec((any_entry(), any::<prop::sample::Index>(), 0..4_u8), 1..120),

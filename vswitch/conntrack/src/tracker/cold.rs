@@ -1,7 +1,9 @@
 //! What of a connection only those packets touch that take the slow path: one cache line.
 //!
-//! It is written by whoever holds the lock of the place, and by nobody else, not even an owner, so that a second lock would protect nothing; and read by that one, and by who looks at an owned place and looks
-//! whether that was right. The words are atomic because the language has no other way to say so; their accesses are plain ones, which the place's lock orders.
+//! It is written by whoever holds the lock of the place, and by nobody else, not even an owner, so
+//! that a second lock would protect nothing; and read by that one, and by who looks at an owned
+//! place and looks whether that was right. The words are atomic because the language has no other
+//! way to say so; their accesses are plain ones, which the place's lock orders.
 
 use super::arena::Entry;
 use super::sync::Word;
@@ -15,7 +17,8 @@ use std::sync::atomic::{AtomicU16, AtomicU32};
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(super) struct Cold {
-    /// By [`Direction`]: the addresses of the tuple, source and destination. If they are of IPv6: first the number of the line that they are in, and nothing.
+    /// By [`Direction`]: the addresses of the tuple, source and destination. If they are of IPv6:
+    /// first the number of the line that they are in, and nothing.
     addresses: [Word; 2],
     /// Ports, zone, protocol and family of the original tuple, as [`Words`] has them, and [`WIDE`].
     rest: Word,
@@ -152,7 +155,8 @@ impl Cold {
         }
     }
 
-    /// The low half of a direction's packets has begun anew, or that of their bytes, or both. True, always: that can be counted here.
+    /// The low half of a direction's packets has begun anew, or that of their bytes, or both. True,
+    /// always: that can be counted here.
     #[cold]
     pub(super) fn carry(&self, direction: Direction, [packets, bytes]: [bool; 2]) -> bool {
         let (packets_high, bytes_high) = (&self.packets_high[direction as usize], &self.bytes_high[direction as usize]);

@@ -23,7 +23,8 @@ pub struct Connection {
     pub replied: bool,
     /// Milliseconds left to live without packets.
     pub timeout_ms: u64,
-    /// When it began, in milliseconds of the tracker's clock, modulo 2^64: one that is older than the process began before 0. See [`Self::age_ms`].
+    /// When it began, in milliseconds of the tracker's clock, modulo 2^64: one that is older than
+    /// the process began before 0. See [`Self::age_ms`].
     pub start_ms: u64,
     /// Packets by direction.
     pub packets: [u64; 2],

@@ -1,4 +1,5 @@
-//! What the tracker counts: one block of words per worker, so that workers do not write the same lines.
+//! What the tracker counts: one block of words per worker, so that workers do not write the same
+//! lines.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +12,8 @@ pub struct Counts {
     pub connections: u64,
     /// Most that there may be.
     pub connections_max: u64,
-    /// Bytes taken: at start, and since then for as many connections of IPv6 as there were at a time.
+    /// Bytes taken: at start, and since then for as many connections of IPv6 as there were at a
+    /// time.
     pub memory: u64,
     /// Since the start, of all connections.
     pub created: u64,
@@ -77,7 +79,8 @@ impl Counters {
 
     /// All but what others know. `taken`: how many places were taken so far, read when this asks.
     pub(super) fn collect(&self, taken: impl FnOnce() -> u64) -> Counts {
-        // What takes away is read first: connections come before they go, so the difference is never negative.
+        // What takes away is read first: connections come before they go, so the difference is
+        // never negative.
         let gone = [Count::Expired, Count::Flushed, Count::Replaced, Count::DroppedEarly, Count::Forgotten];
         let gone @ [expired, flushed, replaced, dropped_early, forgotten] = gone.map(|count| self.sum(count));
         let unopened = self.sum(Count::Unopened);

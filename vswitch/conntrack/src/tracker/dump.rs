@@ -1,4 +1,5 @@
-//! Showing and flushing: one connection at a time is looked at, without keeping its owner off it, and copied out before anything else is done with it.
+//! Showing and flushing: one connection at a time is looked at, without keeping its owner off it,
+//! and copied out before anything else is done with it.
 
 use super::arena::{DISOWNED_MAX, Spot};
 use super::life::Life;
@@ -7,8 +8,10 @@ use crate::Tuple;
 use std::ops::ControlFlow;
 
 impl Tracker {
-    /// Shows each connection that a filter means, in no particular order; one that lives from before the dump until after it is shown once. Workers do not wait for it, but for
-    /// one connection where that has no owner, and it waits for none but where one changes a connection all the time.
+    /// Shows each connection that a filter means, in no particular order; one that lives from
+    /// before the dump until after it is shown once. Workers do not wait for it, but for one
+    /// connection where that has no owner, and it waits for none but where one changes a connection
+    /// all the time.
     pub fn dump(&self, filter: &Filter, now: u64, mut show: impl FnMut(&Connection) -> ControlFlow<()>) {
         for place in self.living() {
             let alive = self.arena.look(place, |spot| alive(spot, now));
@@ -30,7 +33,8 @@ impl Tracker {
         self.flush_where(now, |connection| filter.matches(connection))
     }
 
-    /// Removes those that somebody means, in one pass; returns how many went. They are asked for again, when they are locked.
+    /// Removes those that somebody means, in one pass; returns how many went. They are asked for
+    /// again, when they are locked.
     pub fn flush_where(&self, now: u64, means: impl Fn(&Connection) -> bool) -> usize {
         let mut flushed = 0;
         let mut meant = Vec::with_capacity(DISOWNED_MAX);

@@ -1,4 +1,5 @@
-//! What happened to connections, for those who want to know: a bounded queue. As long as nobody does, it costs one load where something happens.
+//! What happened to connections, for those who want to know: a bounded queue. As long as nobody
+//! does, it costs one load where something happens.
 
 use super::Connection;
 use parking_lot::Mutex;
@@ -26,7 +27,8 @@ pub enum EventKind {
     End,
 }
 
-/// Events that are taken under one hold of the lock: a worker that has one to tell waits no longer than that.
+/// Events that are taken under one hold of the lock: a worker that has one to tell waits no longer
+/// than that.
 const BATCH: usize = 32;
 
 #[derive(Debug, Default)]

@@ -1,7 +1,9 @@
 //! Letting go: of what has expired, and under pressure of what nobody answered.
 //!
-//! Places are swept in turn, and there is no timing wheel: a packet that moves its expiry writes one word that it has in its hands anyway, and a connection has no links and no memory for a timer. What
-//! that costs was measured: 7.5 ns for each place, so of a million places 60 us in every 5 ms, 1.2 % of the core of the control side.
+//! Places are swept in turn, and there is no timing wheel: a packet that moves its expiry writes
+//! one word that it has in its hands anyway, and a connection has no links and no memory for a
+//! timer. What that costs was measured: 7.5 ns for each place, so of a million places 60 us in
+//! every 5 ms, 1.2 % of the core of the control side.
 
 use super::arena::DISOWNED_MAX;
 use super::life::Life;
@@ -18,8 +20,9 @@ const SWEEP_MIN: usize = 256;
 const SEARCH: usize = 128;
 
 impl Tracker {
-    /// Lets go of what has expired, looking at a bounded number of entries (1/128 of the table); call it often (every few milliseconds, on the control side). Returns how
-    /// many went. Nobody depends on it being on time: an expired connection is not found, whether it is gone or not.
+    /// Lets go of what has expired, looking at a bounded number of entries (1/128 of the table);
+    /// call it often (every few milliseconds, on the control side). Returns how many went. Nobody
+    /// depends on it being on time: an expired connection is not found, whether it is gone or not.
     pub fn expire(&self, now: u64) -> usize {
         self.expectations.expire(now);
         let len = self.arena.places().len();
@@ -39,7 +42,8 @@ impl Tracker {
         gone
     }
 
-    /// Lets go of those of some places ([`DISOWNED_MAX`] at most) that have expired, and says how many that were.
+    /// Lets go of those of some places ([`DISOWNED_MAX`] at most) that have expired, and says how
+    /// many that were.
     fn let_all_go(&self, due: &mut Vec<u32>, now: u64) -> usize {
         let (mut gone, mut freed) = (0, Freed::default());
         self.arena.disown(due);
@@ -53,7 +57,8 @@ impl Tracker {
         gone
     }
 
-    /// Lets go of one connection that nobody ever answered, or that has expired, if there is one among the next few entries.
+    /// Lets go of one connection that nobody ever answered, or that has expired, if there is one
+    /// among the next few entries.
     pub(super) fn drop_early(&self, now: u64) -> bool {
         let len = self.arena.places().len();
         if len == 0 {
@@ -74,7 +79,8 @@ impl Tracker {
         false
     }
 
-    /// Takes out the connection at a place, if it may go, and says its zone, and as what it counts. Looks before it locks, and again when it has.
+    /// Takes out the connection at a place, if it may go, and says its zone, and as what it counts.
+    /// Looks before it locks, and again when it has.
     fn let_go(&self, place: u32, now: u64, may: impl Fn(Life) -> bool) -> Option<(u16, Count)> {
         if !may(self.arena.places()[place as usize].life()) {
             return None;
@@ -91,7 +97,8 @@ const fn has_expired(life: Life, now: u64) -> bool {
     life.has(Life::ALIVE) && life.expiry() <= now
 }
 
-/// Places of connections of one zone that have expired, to be given back together: what workers write for each new connection is touched less often then.
+/// Places of connections of one zone that have expired, to be given back together: what workers
+/// write for each new connection is touched less often then.
 #[derive(Default)]
 struct Freed {
     zone: u16,

@@ -1,10 +1,12 @@
-//! Forgetting single connections: those that a packet met as new, when it turns out that it may not go where it was to.
+//! Forgetting single connections: those that a packet met as new, when it turns out that it may not
+//! go where it was to.
 
 use super::arena::Locked;
 use super::life::Life;
 use super::{Count, Tracker};
 
-/// A connection that a packet met as new: its place, and how many were there before it. It means no other one that comes there later.
+/// A connection that a packet met as new: its place, and how many were there before it. It means no
+/// other one that comes there later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle {
     place: u32,
@@ -25,7 +27,8 @@ impl Tracker {
         self.forget_if(handle, now, |_| true)
     }
 
-    /// Likewise, but only if it is of a zone where established means answered ([`Self::set_established_after_answer`]), and was not answered.
+    /// Likewise, but only if it is of a zone where established means answered
+    /// ([`Self::set_established_after_answer`]), and was not answered.
     #[cold]
     pub fn forget_waiting(&self, handle: Handle, now: u64) -> bool {
         self.forget_if(handle, now, |locked| {

@@ -1,6 +1,7 @@
 //! Free places.
 //!
-//! Each list has places that are neighbours, and gives the lowest of them first: so the connections of a worker lie side by side, as few of their lines as there are.
+//! Each list has places that are neighbours, and gives the lowest of them first: so the connections
+//! of a worker lie side by side, as few of their lines as there are.
 
 use super::sync::{SpinMutex, size};
 use std::sync::atomic::Ordering::Relaxed;
@@ -107,7 +108,8 @@ impl Free {
         self.lists.iter().map(|list| list.places.lock().taken).sum()
     }
 
-    /// A free place, if there is one. A worker whose own list is empty goes on with another one until that is empty, too, or his own is not any more.
+    /// A free place, if there is one. A worker whose own list is empty goes on with another one
+    /// until that is empty, too, or his own is not any more.
     pub(super) fn take(&self, worker: usize) -> Option<u32> {
         let own = &self.lists[worker % LISTS];
         if let Some(place) = own.pop() {
@@ -123,7 +125,8 @@ impl Free {
         })
     }
 
-    /// Gives places back. Each goes to the list that it came from, which has room for all of its own.
+    /// Gives places back. Each goes to the list that it came from, which has room for all of its
+    /// own.
     pub(super) fn give(&self, places: &[u32]) {
         for same in places.chunk_by(|a, b| self.spread.list(*a) == self.spread.list(*b)) {
             self.lists[self.spread.list(same[0])].push(same);

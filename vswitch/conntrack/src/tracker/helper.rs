@@ -1,12 +1,15 @@
 //! Connections that others announce: FTP's and TFTP's data.
 //!
-//! A helper reads in one connection, the master, that another one is going to be opened, and [`Tracker::expect`]s it. A packet that opens it is `+rel`, has the
-//! master's mark and label as they were then, which no commit changes, and `ct_nw_*` and `ct_tp_*` of the master. Several may fulfil one expectation, for
-//! [`LIFETIME`], as long as the master lives.
+//! A helper reads in one connection, the master, that another one is going to be opened, and
+//! [`Tracker::expect`]s it. A packet that opens it is `+rel`, has the master's mark and label as
+//! they were then, which no commit changes, and `ct_nw_*` and `ct_tp_*` of the master. Several may
+//! fulfil one expectation, for [`LIFETIME`], as long as the master lives.
 //!
-//! What has to be read in payloads is not read here. TFTP needs none: whoever sends a datagram by a connection with that helper is answered from any port.
+//! What has to be read in payloads is not read here. TFTP needs none: whoever sends a datagram by a
+//! connection with that helper is answered from any port.
 //!
-//! **Limit**: [`EXPECTED_MAX`] at a time; one more is not expected, and its packets are `+new` as all others. As long as there are none, they cost new connections one load.
+//! **Limit**: [`EXPECTED_MAX`] at a time; one more is not expected, and its packets are `+new` as
+//! all others. As long as there are none, they cost new connections one load.
 
 use super::arena::Locked;
 use super::words::{Words, halves, halves32, whole};
@@ -33,7 +36,8 @@ pub struct Expected {
     pub tuple: Tuple,
     /// Any source address will do.
     pub any_src: bool,
-    /// If its `ct()` has `nat` (whatever that says): which end of it becomes what. Port 0: it keeps its own.
+    /// If its `ct()` has `nat` (whatever that says): which end of it becomes what. Port 0: it keeps
+    /// its own.
     pub translate: Option<(NatSide, End)>,
 }
 
@@ -194,8 +198,9 @@ fn key(tuple: &Tuple, any_src: bool) -> Tuple {
 }
 
 impl Tracker {
-    /// A helper has read that a connection is going to be opened. `master`: tuple of the connection that it read it in, of either direction. False: that connection
-    /// is gone, or too many are expected.
+    /// A helper has read that a connection is going to be opened. `master`: tuple of the connection
+    /// that it read it in, of either direction. False: that connection is gone, or too many are
+    /// expected.
     pub fn expect(&self, master: &Tuple, expected: &Expected, now: u64) -> bool {
         let words = Words::from(master);
         let found = self.find(&words, self.hasher.hash(&words), now);
@@ -217,7 +222,8 @@ impl Tracker {
         self.expectations.add(expected, inherited, now)
     }
 
-    /// A datagram by a connection with TFTP's helper: the server answers from another port (RFC 1350, section 4), perhaps from another address.
+    /// A datagram by a connection with TFTP's helper: the server answers from another port (RFC
+    /// 1350, section 4), perhaps from another address.
     #[cold]
     pub(super) fn announce_tftp(&self, master: &Locked<'_>, now: u64) {
         let [original, reply] = master.tuples().map(|words| words.tuple());

@@ -1,7 +1,9 @@
 //! Connections with FTP's helper, as whoever reads their payload sees them.
 //!
-//! Text that names an address is replaced where the connection is translated, and may become longer or shorter. What follows in that direction then has other sequence
-//! numbers behind the switch than before it, and what the other end acknowledges is the other ones. The tracker itself counts as the sender does.
+//! Text that names an address is replaced where the connection is translated, and may become longer
+//! or shorter. What follows in that direction then has other sequence numbers behind the switch
+//! than before it, and what the other end acknowledges is the other ones. The tracker itself counts
+//! as the sender does.
 
 use super::arena::Locked;
 use super::track::is_translated_state;
@@ -9,7 +11,8 @@ use super::words::halves32;
 use super::{Found, Tracker, Words};
 use crate::{Direction, L4, NatSide, Seen, Tuple, tcp};
 
-/// Where the text of one direction has last changed its length. Differences are modulo 2^32, as sequence numbers are.
+/// Where the text of one direction has last changed its length. Differences are modulo 2^32, as
+/// sequence numbers are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Skew {
     /// Sequence number of the segment that did.
@@ -85,7 +88,8 @@ pub struct Control {
 }
 
 impl Tracker {
-    /// The connection of a packet that [`crate::TrackVerdict::controls`]. `before`: as in [`crate::Request::before`]. None: it is gone meanwhile.
+    /// The connection of a packet that [`crate::TrackVerdict::controls`]. `before`: as in
+    /// [`crate::Request::before`]. None: it is gone meanwhile.
     #[cold]
     pub fn control(&self, seen: &Seen, before: u32, now: u64) -> Option<Control> {
         let Found { locked, direction } = if is_translated_state(before) {
@@ -108,7 +112,8 @@ impl Tracker {
         Some(control)
     }
 
-    /// The text of a segment became longer by so many bytes (or shorter), which its sender does not know. `tuple`: of the segment, as it came; `seq`: likewise.
+    /// The text of a segment became longer by so many bytes (or shorter), which its sender does not
+    /// know. `tuple`: of the segment, as it came; `seq`: likewise.
     #[cold]
     pub fn grown(&self, tuple: &Tuple, seq: u32, by: i32, now: u64) {
         let words = Words::from(tuple);

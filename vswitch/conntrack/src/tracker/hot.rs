@@ -1,7 +1,9 @@
 //! What of a connection every packet touches: one cache line.
 //!
-//! Whoever holds the place's lock or owns the place writes it ([`Mine`]), and nobody else. [`Life`] is read by everybody; all else by who may write it, and by who looks at an owned place and looks whether
-//! that was right ([`super::arena::Arena::look`]). The words are atomic because the language has no other way to say so; their accesses are plain ones, which the lock orders.
+//! Whoever holds the place's lock or owns the place writes it ([`Mine`]), and nobody else. [`Life`]
+//! is read by everybody; all else by who may write it, and by who looks at an owned place and looks
+//! whether that was right ([`super::arena::Arena::look`]). The words are atomic because the
+//! language has no other way to say so; their accesses are plain ones, which the lock orders.
 
 use super::life::Life;
 use super::lock::Lock;
@@ -23,7 +25,8 @@ pub(super) struct Hot {
     life: AtomicU64,
     pub(super) lock: Lock,
     mark: AtomicU32,
-    /// How many connections were here, below how often the present one has changed ([`Mine::changed`]).
+    /// How many connections were here, below how often the present one has changed
+    /// ([`Mine::changed`]).
     name: Word,
     /// By [`Direction`].
     peers: [End; 2],
@@ -126,7 +129,8 @@ impl Hot {
         generation
     }
 
-    /// How often it has changed. At [`VERSION_MAX`] nobody can tell any more, and nobody is to remember.
+    /// How often it has changed. At [`VERSION_MAX`] nobody can tell any more, and nobody is to
+    /// remember.
     #[inline]
     pub(super) fn version(&self) -> u32 {
         let [version, _] = halves32(self.name());
@@ -180,7 +184,8 @@ impl Mine<'_> {
         self.0.life.store(life.word(), Release);
     }
 
-    /// A later `ct()` could see what has changed: who remembers how a packet was judged is to look again.
+    /// A later `ct()` could see what has changed: who remembers how a packet was judged is to look
+    /// again.
     pub(super) fn changed(&self) {
         self.0.name.store(name(self.generation(), self.version().saturating_add(1)), Relaxed);
     }
@@ -220,7 +225,8 @@ impl Mine<'_> {
         }
     }
 
-    /// Counts a packet of so many bytes. When halves of packets or bytes begin anew, `carries` says whether to go on; false: it did not.
+    /// Counts a packet of so many bytes. When halves of packets or bytes begin anew, `carries` says
+    /// whether to go on; false: it did not.
     #[inline]
     pub(super) fn count(&self, direction: Direction, len: u32, carries: impl FnOnce([bool; 2]) -> bool) -> bool {
         let (packets, bytes) = (&self.0.packets[direction as usize], &self.0.bytes[direction as usize]);

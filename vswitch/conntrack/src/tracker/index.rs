@@ -1,14 +1,20 @@
 //! From the hash of a tuple to the places where its connection may lie.
 //!
-//! A bucket is one cache line of eight words. A tuple has two buckets, and lies in the first one as long as that has room to spare, else in the emptier one: a bucket counts what lies
-//! elsewhere on its account, and as long as that is nothing, a lookup reads one line. Two buckets are a pair: a tuple and the one with its ends exchanged have the same two pairs, one the left and the
-//! other the right half of both ([`SIDE`]), so that a connection that is not translated touches two neighbouring lines, seldom four, and one stripe. A word never moves: who looks while others
-//! add and remove may miss what is just coming, never what stays. 16 words is therefore all that a lookup ever reads, whatever an attacker sends.
+//! A bucket is one cache line of eight words. A tuple has two buckets, and lies in the first one as
+//! long as that has room to spare, else in the emptier one: a bucket counts what lies elsewhere on
+//! its account, and as long as that is nothing, a lookup reads one line. Two buckets are a pair: a
+//! tuple and the one with its ends exchanged have the same two pairs, one the left and the other
+//! the right half of both ([`SIDE`]), so that a connection that is not translated touches two
+//! neighbouring lines, seldom four, and one stripe. A word never moves: who looks while others add
+//! and remove may miss what is just coming, never what stays. 16 words is therefore all that a
+//! lookup ever reads, whatever an attacker sends.
 //!
-//! There are four words for each connection that there may be, whatever their number is: a hash is scaled to the number of pairs, so that this need not be a power of two.
+//! There are four words for each connection that there may be, whatever their number is: a hash is
+//! scaled to the number of pairs, so that this need not be a power of two.
 //!
-//! Words are claimed and cleared by compare-and-swap. That a tuple is entered once only is the business of the stripes: whoever adds holds the stripes of both
-//! tuples, from before he looks whether they are free until they are entered.
+//! Words are claimed and cleared by compare-and-swap. That a tuple is entered once only is the
+//! business of the stripes: whoever adds holds the stripes of both tuples, from before he looks
+//! whether they are free until they are entered.
 
 use super::sync::{AtomicU64, SpinMutex, SpinMutexGuard, size};
 use super::words::SIDE;
@@ -21,21 +27,26 @@ const WORDS: usize = size(8, 2);
 /// Locks among which adders spread.
 const STRIPES: usize = size(256, 4);
 
-/// A bucket with so many words takes more only if the other one of a tuple is no emptier. In a full table 9 of 100 tuples lie elsewhere then, in one that is three quarters full 4; that both buckets of a
-/// tuple are full while there are free places happens once in 10^9 connections (with 6: in 10^7).
+/// A bucket with so many words takes more only if the other one of a tuple is no emptier. In a full
+/// table 9 of 100 tuples lie elsewhere then, in one that is three quarters full 4; that both
+/// buckets of a tuple are full while there are free places happens once in 10^9 connections (with
+/// 6: in 10^7).
 const COMFORTABLE: usize = size(5, 1);
 
 /// Of a word: something is entered.
 const USED: u64 = 1;
 
-/// Of a bucket's first word, whether it is used or not: how many tuples lie in their second bucket that had this one as their first. What has been at the most stays there: nobody knows how many there are then.
+/// Of a bucket's first word, whether it is used or not: how many tuples lie in their second bucket
+/// that had this one as their first. What has been at the most stays there: nobody knows how many
+/// there are then.
 const ELSEWHERE: u64 = 63 << ELSEWHERE_SHIFT;
 const ELSEWHERE_SHIFT: u32 = 28;
 const ELSEWHERE_ONE: u64 = 1 << ELSEWHERE_SHIFT;
 
 const _: () = assert!(Config::CONNECTIONS_MAX <= 1 << (ELSEWHERE_SHIFT - 2), "a place fits");
 
-/// Multiplier that makes the second pair another function of the hash than the first (2^64 divided by the golden ratio).
+/// Multiplier that makes the second pair another function of the hash than the first (2^64 divided
+/// by the golden ratio).
 const SECOND: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Debug, Default)]
@@ -104,7 +115,8 @@ impl Index {
         &self.buckets(hash)[0].0[0]
     }
 
-    /// Calls back with every place that a tuple of this hash may lie at, until that returns something.
+    /// Calls back with every place that a tuple of this hash may lie at, until that returns
+    /// something.
     #[inline]
     pub(super) fn find<R>(&self, hash: u64, mut look: impl FnMut(Hit) -> Option<R>) -> Option<R> {
         let [first, second] = self.buckets(hash);
@@ -115,7 +127,8 @@ impl Index {
         if first.0[0].load(Acquire) & ELSEWHERE == 0 { None } else { second.find(hash, &mut look) }
     }
 
-    /// Locks the stripes of two hashes, in the order that everybody locks them in. While they are held nobody else enters tuples of these hashes.
+    /// Locks the stripes of two hashes, in the order that everybody locks them in. While they are
+    /// held nobody else enters tuples of these hashes.
     pub(super) fn lock(&self, hashes: [u64; 2]) -> Stripes<'_> {
         let mut at = hashes.map(|hash| as_index(hash >> 40) % STRIPES);
         at.sort_unstable();
@@ -142,7 +155,8 @@ impl Index {
             } else if first.claim(word) {
                 return true;
             }
-            // Others filled it while we looked: look which one is emptier now. Each turn of this loop means that somebody else has entered something, or taken something out.
+            // Others filled it while we looked: look which one is emptier now. Each turn of this
+            // loop means that somebody else has entered something, or taken something out.
             if first.len() == WORDS && second.len() == WORDS {
                 return false;
             }
@@ -246,7 +260,8 @@ const fn scale(word: u64, count: usize) -> usize {
     as_index(((word & 0xffff_ffff) * count as u64) >> 32)
 }
 
-/// 30 bits of the hash, six that are another's ([`ELSEWHERE`]), the place, the direction, and [`USED`].
+/// 30 bits of the hash, six that are another's ([`ELSEWHERE`]), the place, the direction, and
+/// [`USED`].
 const fn word(hash: u64, hit: Hit) -> u64 {
     tag(hash) << TAG_SHIFT | (hit.place as u64) << 2 | (hit.direction as u64) << 1 | USED
 }
@@ -315,7 +330,8 @@ mod tests {
         }
     }
 
-    /// Connections to one Service with one endpoint fill both halves of the pairs alike, whatever the key makes of those two ends.
+    /// Connections to one Service with one endpoint fill both halves of the pairs alike, whatever
+    /// the key makes of those two ends.
     #[test]
     fn an_index_has_room_for_all_clients_of_one_service() {
         const CONNECTIONS: u32 = 10_000;
@@ -341,7 +357,8 @@ mod tests {
         }
     }
 
-    /// P28: were the key known, a flood of one hash fills two buckets, and nothing else becomes slower.
+    /// P28: were the key known, a flood of one hash fills two buckets, and nothing else becomes
+    /// slower.
     #[test]
     fn a_flood_of_one_hash_fills_two_buckets_and_no_more() {
         let index = Index::new::<Ordinary>(1024);
@@ -353,7 +370,8 @@ mod tests {
         assert_eq!(places(&index, 1 << 60 | 3), [5000]);
     }
 
-    /// What lies elsewhere is counted where it would lie, found, and forgotten when it goes; more than can be counted is found, too.
+    /// What lies elsewhere is counted where it would lie, found, and forgotten when it goes; more
+    /// than can be counted is found, too.
     #[test]
     fn a_bucket_counts_what_lies_elsewhere() {
         let index = Index::new::<Ordinary>(4096);

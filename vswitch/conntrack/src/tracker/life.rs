@@ -1,4 +1,5 @@
-//! What everybody wants to know of a place without locking it: is somebody there, until when, did anybody answer.
+//! What everybody wants to know of a place without locking it: is somebody there, until when, did
+//! anybody answer.
 
 use crate::{Helper, NatSide};
 
@@ -64,7 +65,8 @@ impl Life {
         self.with_expiry(if expiry > EXPIRY_MAX { EXPIRY_MAX } else { expiry })
     }
 
-    /// [`Self::until`] so many milliseconds from now, which both have room to spare ([`super::limits::TIMEOUT_MAX`]).
+    /// [`Self::until`] so many milliseconds from now, which both have room to spare
+    /// ([`super::limits::TIMEOUT_MAX`]).
     #[must_use]
     #[inline]
     pub(super) const fn until_soon(self, now: u64, timeout: u64) -> Self {
@@ -90,7 +92,8 @@ impl Life {
         }
     }
 
-    /// What a `ct()` of its zone translates. One that nobody asked for is part of the connection: with or without `nat`, as no pipeline says `nat` where none is meant.
+    /// What a `ct()` of its zone translates. One that nobody asked for is part of the connection:
+    /// with or without `nat`, as no pipeline says `nat` where none is meant.
     #[inline]
     pub(super) const fn translates(self, nat: bool) -> Option<NatSide> {
         if nat || self.has(Self::UNASKED) { self.side() } else { None }

@@ -27,7 +27,8 @@ pub struct ZoneCount {
 /// No limit, no timeout of its own.
 const NONE: u64 = u64::MAX;
 
-/// The longest timeout, in milliseconds: with it, a clock that does not run for a million years stays within the bits of [`super::life::Life`].
+/// The longest timeout, in milliseconds: with it, a clock that does not run for a million years
+/// stays within the bits of [`super::life::Life`].
 pub(super) const TIMEOUT_MAX: u64 = u64::MAX >> 9;
 
 #[derive(Debug)]
@@ -107,7 +108,8 @@ impl Zones {
         self.zones[usize::from(zone)].count.fetch_sub(connections as u32, AcqRel);
     }
 
-    /// Milliseconds that a connection in such a state lives without packets, [`TIMEOUT_MAX`] at most.
+    /// Milliseconds that a connection in such a state lives without packets, [`TIMEOUT_MAX`] at
+    /// most.
     #[inline]
     pub(super) fn timeout(&self, zone: u16, class: Class) -> u64 {
         if self.with_policies.load(Acquire) { self.timeout_of(zone, class) } else { self.timeouts.get(class) }
@@ -121,7 +123,8 @@ impl Zones {
         }
     }
 
-    /// Whether what nobody has answered yet is new there, not established. Asked of segments of unanswered connections only.
+    /// Whether what nobody has answered yet is new there, not established. Asked of segments of
+    /// unanswered connections only.
     pub(super) fn waits_for_answer(&self, zone: u16) -> bool {
         let (word, bit) = waiting(zone);
         self.waiting[word].load(Relaxed) & bit != 0

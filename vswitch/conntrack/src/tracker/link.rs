@@ -1,8 +1,11 @@
-//! The fast path of a packet that is like one before it: same headers, same connection, nothing changed.
+//! The fast path of a packet that is like one before it: same headers, same connection, nothing
+//! changed.
 //!
-//! Whoever remembers what became of a packet remembers a [`Link`] for each `ct()` on its way. As long as the link holds, the verdict on the next packet is the same: its
-//! connection is alive, nothing that a `ct()` could see of it has changed (mark, label, states, replies: [`Mine::changed`]), and a segment lies in its windows. Then only counters,
-//! windows and expiry move; else nothing has been touched, and the packet is to be tracked as any other.
+//! Whoever remembers what became of a packet remembers a [`Link`] for each `ct()` on its way. As
+//! long as the link holds, the verdict on the next packet is the same: its connection is alive,
+//! nothing that a `ct()` could see of it has changed (mark, label, states, replies:
+//! [`Mine::changed`]), and a segment lies in its windows. Then only counters, windows and expiry
+//! move; else nothing has been touched, and the packet is to be tracked as any other.
 
 use super::arena::Locked;
 use super::hot::{Hot, Mine, VERSION_MAX, name};
@@ -36,7 +39,8 @@ impl Link {
     /// Of no connection: it never holds.
     pub const NONE: Self = Self { place: u32::MAX, generation: 0, version: 0, zone: 0, flags: 0 };
 
-    /// How the packet was judged that is behind a lock; none if the next one like it may be judged otherwise. `state` is what it has now, `judged` whether it was looked at for that.
+    /// How the packet was judged that is behind a lock; none if the next one like it may be judged
+    /// otherwise. `state` is what it has now, `judged` whether it was looked at for that.
     pub(super) fn of(
         locked: &Locked<'_>,
         direction: Direction,
@@ -76,7 +80,8 @@ impl Link {
         Some(Self { place: locked.place, generation, version, zone: request.zone, flags })
     }
 
-    /// Where its connection lies: equal of links to the same one, and below the number of connections that there may be.
+    /// Where its connection lies: equal of links to the same one, and below the number of
+    /// connections that there may be.
     #[must_use]
     pub const fn place(&self) -> u32 {
         self.place
@@ -111,15 +116,17 @@ const fn is_plain(segment: &Segment) -> bool {
 }
 
 impl Tracker {
-    /// The first word of the place of a connection, for whoever wants that in the cache: what every packet touches is in its line.
+    /// The first word of the place of a connection, for whoever wants that in the cache: what every
+    /// packet touches is in its line.
     #[inline]
     #[must_use]
     pub fn word_at(&self, place: u32) -> Option<&AtomicU64> {
         Some(self.arena.places().get(place as usize)?.first_word())
     }
 
-    /// A packet like the one that the link is of: `segment` of TCP, `len` bytes of frame. True: it was counted, and has moved windows and expiry. False: nothing has been
-    /// touched, the link does not hold.
+    /// A packet like the one that the link is of: `segment` of TCP, `len` bytes of frame. True: it
+    /// was counted, and has moved windows and expiry. False: nothing has been touched, the link
+    /// does not hold.
     ///
     /// Its worker may be inside of a section afterwards: see [`Owner`].
     #[inline]
@@ -137,7 +144,8 @@ impl Tracker {
         self.pass_other(owner, link, segment.copied(), len, now)
     }
 
-    /// [`Self::pass`] at a place of one's own; none if that takes its lock, and nothing was touched.
+    /// [`Self::pass`] at a place of one's own; none if that takes its lock, and nothing was
+    /// touched.
     #[inline]
     fn pass_owned(&self, hot: &Hot, link: &Link, segment: Option<&Segment>, len: u32, now: u64) -> Option<bool> {
         match holds(hot, link, now) {
@@ -146,7 +154,8 @@ impl Tracker {
         }
     }
 
-    /// [`Self::pass`] at a place that may be one's own inside of a section, or nobody's, or somebody else's.
+    /// [`Self::pass`] at a place that may be one's own inside of a section, or nobody's, or
+    /// somebody else's.
     #[inline(never)]
     fn pass_other(&self, owner: &Owner, link: &Link, segment: Option<Segment>, len: u32, now: u64) -> bool {
         let (hot, segment) = (self.arena.spot(link.place).hot, segment.as_ref());
@@ -167,7 +176,8 @@ impl Tracker {
         }
     }
 
-    /// [`Self::pass`] of who has to wait: for whoever is at the place, or owns it, which has to end as two are there; or of an owner, that others can see how it writes what lies apart.
+    /// [`Self::pass`] of who has to wait: for whoever is at the place, or owns it, which has to end
+    /// as two are there; or of an owner, that others can see how it writes what lies apart.
     #[cold]
     fn pass_waiting(
         &self,
@@ -186,8 +196,9 @@ impl Tracker {
         self.advance_locked(&mut locked, life, link, segment, (len, now))
     }
 
-    /// What [`Self::pass`] does, of a packet of which [`Self::may_pass`] was true just now: whatever has changed since, it came first. A connection that has ended since stays as
-    /// it was. Its worker is outside of sections afterwards.
+    /// What [`Self::pass`] does, of a packet of which [`Self::may_pass`] was true just now:
+    /// whatever has changed since, it came first. A connection that has ended since stays as it
+    /// was. Its worker is outside of sections afterwards.
     pub fn settle(&self, owner: &Owner, link: &Link, segment: Option<&Segment>, len: u32, now: u64) {
         let Some(mut locked) = self.at(owner, link) else { return };
         let life = locked.life();
@@ -215,7 +226,8 @@ impl Tracker {
         self.advance((locked.mine(), life), link, segment, packet, carries) == Some(true)
     }
 
-    /// Moves windows and expiry, and counts. False: a segment does not fit; none: halves of counters begin anew, and that cannot be (`carries`). In both cases nothing was done.
+    /// Moves windows and expiry, and counts. False: a segment does not fit; none: halves of
+    /// counters begin anew, and that cannot be (`carries`). In both cases nothing was done.
     #[inline]
     fn advance(
         &self,
@@ -256,7 +268,8 @@ impl Tracker {
             }
     }
 
-    /// The place of a link, locked, whoever is there now, outside of sections; none of [`Link::NONE`]. If the link's connection is, it is nobody else's then.
+    /// The place of a link, locked, whoever is there now, outside of sections; none of
+    /// [`Link::NONE`]. If the link's connection is, it is nobody else's then.
     #[inline]
     fn at(&self, owner: &Owner, link: &Link) -> Option<Locked<'_>> {
         if link.place as usize >= self.arena.places().len() {

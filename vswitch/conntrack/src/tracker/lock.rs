@@ -1,16 +1,24 @@
 //! The lock of a place, which a worker may keep.
 //!
-//! Nearly all packets of a connection come to one worker, and a locked instruction is the dearest one of such a packet (13 TSC cycles of 120). So a place is free, locked for some nanoseconds, or
-//! **owned**: then its owner, and nobody else, touches it without any lock, inside of a section ([`Sections`]), which is a burst at most.
+//! Nearly all packets of a connection come to one worker, and a locked instruction is the dearest
+//! one of such a packet (13 TSC cycles of 120). So a place is free, locked for some nanoseconds, or
+//! **owned**: then its owner, and nobody else, touches it without any lock, inside of a section
+//! ([`Sections`]), which is a burst at most.
 //!
-//! - The owner says that it is inside, then looks at the word: if it is its own, the place is. It looks again for each packet.
-//! - Whoever else wants the place swaps `OWNED` for `LOCKED`, then looks at the owner's section. If the owner is outside it will see that; if it is inside, it is waited for until that section is over.
-//!   One of both sees what the other one did, since each writes first and reads then, with a fence between (as in Dekker's algorithm).
-//! - Nobody waits for anything inside of a section: who has to wait for a lock leaves first. So two never wait for each other.
+//! - The owner says that it is inside, then looks at the word: if it is its own, the place is. It
+//!   looks again for each packet.
+//! - Whoever else wants the place swaps `OWNED` for `LOCKED`, then looks at the owner's section. If
+//!   the owner is outside it will see that; if it is inside, it is waited for until that section is
+//!   over. One of both sees what the other one did, since each writes first and reads then, with a
+//!   fence between (as in Dekker's algorithm).
+//! - Nobody waits for anything inside of a section: who has to wait for a lock leaves first. So two
+//!   never wait for each other.
 //!
-//! A packet makes its worker the owner of a free place, [`CLAIMS_MAX`] times for each connection: one whose directions come to two workers is owned by neither after that, and costs a lock. One more
-//! time is given with each [`RENEWAL`]th packet of a direction, so that a connection whose queues were moved has an owner again some time after. The control side gives a place back to its owner. Where
-//! nobody is, nobody owns.
+//! A packet makes its worker the owner of a free place, [`CLAIMS_MAX`] times for each connection:
+//! one whose directions come to two workers is owned by neither after that, and costs a lock. One
+//! more time is given with each [`RENEWAL`]th packet of a direction, so that a connection whose
+//! queues were moved has an owner again some time after. The control side gives a place back to its
+//! owner. Where nobody is, nobody owns.
 
 use super::owner::{Sections, assert_outside};
 use super::sync::{AtomicU32, Gate, Pass, fence, relax};
@@ -20,7 +28,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 /// How often a connection may get an owner.
 const CLAIMS_MAX: u32 = 3;
 
-/// Packets of a direction with each of which a connection that has used that up may get an owner once more. To take a place from an owner costs some microseconds: so little per packet.
+/// Packets of a direction with each of which a connection that has used that up may get an owner
+/// once more. To take a place from an owner costs some microseconds: so little per packet.
 const RENEWAL: u32 = 4096;
 
 /// The low half of the word: its state, below [`OWNED`], or its owner.
@@ -28,7 +37,8 @@ const FREE: u16 = 0;
 const LOCKED: u16 = 1;
 const STATE: u32 = 0xffff;
 
-/// Above: how often the connection got an owner; and how often the place was locked while it had one, modulo 2^13.
+/// Above: how often the connection got an owner; and how often the place was locked while it had
+/// one, modulo 2^13.
 const CLAIM: u32 = 1 << 16;
 const CLAIMS: u32 = 0x7 * CLAIM;
 const TIME: u32 = 1 << 19;
@@ -62,7 +72,8 @@ impl Said {
         Self(self.anew().0 + CLAIMS_MAX * CLAIM)
     }
 
-    /// With the packet after so many of its direction, a connection that had owners too often may have one again.
+    /// With the packet after so many of its direction, a connection that had owners too often may
+    /// have one again.
     #[inline]
     pub(super) const fn renewed(self, packets: u32) -> Self {
         let may = self.0 & CLAIMS == CLAIMS_MAX * CLAIM && packets % RENEWAL == RENEWAL - 1;
@@ -76,7 +87,8 @@ impl Said {
         if owner == Who::NOBODY || owner == who { self } else { self.with(FREE) }
     }
 
-    /// A worker has found it free when it came for a packet: it is its own, unless it had owners too often.
+    /// A worker has found it free when it came for a packet: it is its own, unless it had owners
+    /// too often.
     #[inline]
     pub(super) fn claimed(self, who: Who) -> Self {
         let may = who != Who::NOBODY && self.state() == FREE && self.0 & CLAIMS < CLAIMS_MAX * CLAIM;
@@ -103,7 +115,8 @@ pub(super) struct Held<'a> {
 }
 
 impl Lock {
-    /// Whether the place is somebody's, who is inside of a section: until the end of that nobody else touches it.
+    /// Whether the place is somebody's, who is inside of a section: until the end of that nobody
+    /// else touches it.
     #[inline]
     pub(super) fn is_of(&self, who: Who) -> bool {
         self.read().state() == who.0

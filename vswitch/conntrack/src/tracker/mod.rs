@@ -1,8 +1,11 @@
 //! The tracker: the table of connections, and what packets do to it.
 //!
-//! `track` and `open` are the walk of a packet, `link` the short one of the next packet like it, `related` that of an error; `index` and `arena` the table, with `life`, `hot`, `cold`, `wide` and `rare` for what
-//! a place holds, `lock` and `owner` for who may touch it, `free` for those that hold nothing; `expire` and `dump` what the control side does; `forget` what a packet takes back;
-//! `saved` how all of it outlives the process; `prefetch` what a packet will read of it; `limits`, `events`, `counters`, `helper` and `helper_control` one small thing each.
+//! `track` and `open` are the walk of a packet, `link` the short one of the next packet like it,
+//! `related` that of an error; `index` and `arena` the table, with `life`, `hot`, `cold`, `wide`
+//! and `rare` for what a place holds, `lock` and `owner` for who may touch it, `free` for those
+//! that hold nothing; `expire` and `dump` what the control side does; `forget` what a packet takes
+//! back; `saved` how all of it outlives the process; `prefetch` what a packet will read of it;
+//! `limits`, `events`, `counters`, `helper` and `helper_control` one small thing each.
 
 mod arena;
 mod cold;
@@ -86,7 +89,8 @@ struct Found<'a> {
 }
 
 impl Tracker {
-    /// Takes all memory that it will ever need (but for a zone's first policy, for connections that a helper expected, and that addresses of IPv6 take it when they come).
+    /// Takes all memory that it will ever need (but for a zone's first policy, for connections that
+    /// a helper expected, and that addresses of IPv6 take it when they come).
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self::in_memory::<Ordinary>(config)
@@ -137,8 +141,10 @@ impl Tracker {
         self.zones.policies()
     }
 
-    /// Whether established means answered in a zone: a packet of the original direction is `+est` only when the other end has answered, else `+new`, and a SYN that crosses the opener's is no answer, nor is any
-    /// segment that no stack sends to a first one. Off at start, as in Open vSwitch, which does so of all protocols but TCP. From each connection's next packet on.
+    /// Whether established means answered in a zone: a packet of the original direction is `+est`
+    /// only when the other end has answered, else `+new`, and a SYN that crosses the opener's is no
+    /// answer, nor is any segment that no stack sends to a first one. Off at start, as in Open
+    /// vSwitch, which does so of all protocols but TCP. From each connection's next packet on.
     pub fn set_established_after_answer(&self, zone: u16, on: bool) {
         self.zones.set_waits_for_answer(zone, on);
     }
@@ -166,7 +172,8 @@ impl Tracker {
         self.check_windows.load(Relaxed)
     }
 
-    /// Events from now on are kept for [`Self::take_events`], this many at most; 0: none (the default: they cost nothing then).
+    /// Events from now on are kept for [`Self::take_events`], this many at most; 0: none (the
+    /// default: they cost nothing then).
     pub fn keep_events(&self, max: usize) {
         self.events.keep(max);
     }
@@ -187,7 +194,8 @@ impl Tracker {
         }
     }
 
-    /// The connection of a tuple. One that has expired is not there; it goes now, so that nobody whose clock is a little behind keeps it alive.
+    /// The connection of a tuple. One that has expired is not there; it goes now, so that nobody
+    /// whose clock is a little behind keeps it alive.
     #[inline]
     fn find(&self, tuple: &Words, hash: u64, now: u64) -> Option<Found<'_>> {
         self.index.find(hash, |Hit { place, direction }| {
@@ -208,7 +216,8 @@ impl Tracker {
         self.look_for(tuple, now, |_| ()).is_none()
     }
 
-    /// Reads the connection of a tuple, of whichever direction, without keeping its owner off it ([`Arena::look`]).
+    /// Reads the connection of a tuple, of whichever direction, without keeping its owner off it
+    /// ([`Arena::look`]).
     fn look_for<T: PartialEq>(&self, tuple: &Tuple, now: u64, read: impl Fn(&Spot<'_>) -> T) -> Option<T> {
         let words = Words::from(tuple);
         self.index.find(self.hasher.hash(&words), |Hit { place, direction }| {
@@ -223,12 +232,14 @@ impl Tracker {
         self.gone(&[place], zone, why);
     }
 
-    /// Takes a connection out of the table. Nobody gets its place before that is [`Self::gone`]. Returns its zone.
+    /// Takes a connection out of the table. Nobody gets its place before that is [`Self::gone`].
+    /// Returns its zone.
     fn take_out(&self, mut locked: Locked<'_>, now: u64) -> u16 {
         self.tell(EventKind::End, &locked, now);
         let [original, reply] = locked.end();
         let place = locked.place;
-        // Nobody else can find the place from here on, and nobody gets it, before both of its words are gone.
+        // Nobody else can find the place from here on, and nobody gets it, before both of its words
+        // are gone.
         self.index.remove(self.hasher.hash(&original), Hit { place, direction: Direction::Original });
         if reply != original {
             self.index.remove(self.hasher.hash(&reply), Hit { place, direction: Direction::Reply });
@@ -236,7 +247,8 @@ impl Tracker {
         original.zone()
     }
 
-    /// Connections of a zone that were taken out of these places: they count no more, and the places are free.
+    /// Connections of a zone that were taken out of these places: they count no more, and the
+    /// places are free.
     fn gone(&self, places: &[u32], zone: u16, why: Count) {
         let Some(first) = places.first() else { return };
         self.zones.leave(zone, places.len());

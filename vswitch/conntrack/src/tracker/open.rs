@@ -1,11 +1,16 @@
 //! Opening a connection.
 //!
-//! Two workers that open the same one at once must make one of it, and no tuple may ever belong to two: so both of its tuples are locked in the index, then looked for, then
-//! entered. Which tuple a translated connection gets is chosen before that, without a lock; if somebody takes it meanwhile, another one is chosen.
+//! Two workers that open the same one at once must make one of it, and no tuple may ever belong to
+//! two: so both of its tuples are locked in the index, then looked for, then entered. Which tuple a
+//! translated connection gets is chosen before that, without a lock; if somebody takes it
+//! meanwhile, another one is chosen.
 //!
-//! **A taken reply tuple**: a client has a connection by a Service, and opens another one from the same port straight to the endpoint that the first one was translated to. Their answers would be the same
-//! packets. So the later one gets another source port (or ICMP identifier), though nobody asked for a translation, as Linux does it where NAT is configured; and each `ct()` of its zone translates it, whether it
-//! has `nat` or not ([`Life::UNASKED`]). Where there is no such port (a protocol without ports, none free), it is refused by name.
+//! **A taken reply tuple**: a client has a connection by a Service, and opens another one from the
+//! same port straight to the endpoint that the first one was translated to. Their answers would be
+//! the same packets. So the later one gets another source port (or ICMP identifier), though nobody
+//! asked for a translation, as Linux does it where NAT is configured; and each `ct()` of its zone
+//! translates it, whether it has `nat` or not ([`Life::UNASKED`]). Where there is no such port (a
+//! protocol without ports, none free), it is refused by name.
 
 use super::arena::Entry;
 use super::helper::Inherited;
@@ -23,7 +28,8 @@ const CHOICES: usize = 8;
 /// How often a place may be made free that another worker takes first.
 const PLACES: usize = 4;
 
-/// How a connection is translated whose reply tuple is taken, though it was not to be: its source gets another port.
+/// How a connection is translated whose reply tuple is taken, though it was not to be: its source
+/// gets another port.
 const OTHER_PORT: Nat = Nat { side: Some(NatSide::Src), addresses: None, ports: None, random: false };
 
 /// Why there is no connection.
@@ -33,7 +39,8 @@ enum Failed {
 }
 
 impl Tracker {
-    /// A packet that belongs to no connection; `words` and their hash are its tuple's; `unsought`: it was not looked for. False: it is to be looked for (again), as another worker was first.
+    /// A packet that belongs to no connection; `words` and their hash are its tuple's; `unsought`:
+    /// it was not looked for. False: it is to be looked for (again), as another worker was first.
     #[inline]
     pub(super) fn opens(
         &self,
@@ -67,8 +74,10 @@ impl Tracker {
         true
     }
 
-    /// A packet of TCP or UDP, for which nobody has looked, opens its connection: what [`Self::track`] does of a packet that belongs to none, first without `commit`, then by this request, which has it
-    /// and leaves no choice of a translation. False: it opens none, or none like that, and is to be tracked as any other; nothing has happened.
+    /// A packet of TCP or UDP, for which nobody has looked, opens its connection: what
+    /// [`Self::track`] does of a packet that belongs to none, first without `commit`, then by this
+    /// request, which has it and leaves no choice of a translation. False: it opens none, or none
+    /// like that, and is to be tracked as any other; nothing has happened.
     #[inline]
     #[must_use]
     pub fn open_unsought(&self, seen: &Seen, request: &Request, worker: usize, now: u64) -> bool {
@@ -166,7 +175,8 @@ impl Tracker {
         choose(original, nat, self.hasher.choice(&Words::from(original)), |reply| self.is_free(reply, now))
     }
 
-    /// Writes both words that lead to the connection, then the connection. Whoever finds them waits for the place's lock, until it is complete.
+    /// Writes both words that lead to the connection, then the connection. Whoever finds them waits
+    /// for the place's lock, until it is complete.
     fn write(
         &self,
         place: u32,
@@ -249,7 +259,8 @@ impl Opening<'_> {
         }
     }
 
-    /// How the tuple of the replies is found. An expected connection has no choice; nor has one that nobody has looked for: it is looked for first.
+    /// How the tuple of the replies is found. An expected connection has no choice; nor has one
+    /// that nobody has looked for: it is looked for first.
     fn way(&self) -> Way<'_> {
         match &self.request.nat {
             _ if self.expected.is_some() => Way::Only,

@@ -1,4 +1,5 @@
-//! Workers as owners of places, and the sections inside of which they touch what is theirs without a lock ([`super::lock`] says why that is right).
+//! Workers as owners of places, and the sections inside of which they touch what is theirs without
+//! a lock ([`super::lock`] says why that is right).
 
 use super::Tracker;
 use super::sync::{AtomicU64, fence, relax};
@@ -29,7 +30,8 @@ impl Default for Sections {
 }
 
 impl Sections {
-    /// Waits until an owner is not in the section any more in which it is now, if it is in one. What it has touched there happened before.
+    /// Waits until an owner is not in the section any more in which it is now, if it is in one.
+    /// What it has touched there happened before.
     pub(super) fn wait(&self, owner: Who) {
         let Some(section) = owner.number().and_then(|number| self.0.get(number)) else { return };
         fence(SeqCst);
@@ -55,10 +57,13 @@ impl Sections {
 
 const _: () = assert!(OWNERS <= u64::BITS as usize);
 
-/// A worker, for its packets on the fast path ([`Tracker::pass`]): it may own the places of their connections.
+/// A worker, for its packets on the fast path ([`Tracker::pass`]): it may own the places of their
+/// connections.
 ///
-/// [`Tracker::pass`] enters a section; [`Self::leave`] is to be called before this thread does anything else with the tracker (but [`Tracker::may_pass`] and [`Tracker::settle`], which leave), or anything that
-/// takes long or waits: others wait for the end of the section. One thread has it at a time.
+/// [`Tracker::pass`] enters a section; [`Self::leave`] is to be called before this thread does
+/// anything else with the tracker (but [`Tracker::may_pass`] and [`Tracker::settle`], which leave),
+/// or anything that takes long or waits: others wait for the end of the section. One thread has it
+/// at a time.
 #[derive(Debug)]
 pub struct Owner {
     sections: Arc<Sections>,
@@ -69,8 +74,9 @@ pub struct Owner {
 }
 
 impl Tracker {
-    /// The worker of a number, which is the one that it names itself by elsewhere. If there is one already, or the number is too large, it never owns anything, which costs it a lock per packet and is no
-    /// difference otherwise.
+    /// The worker of a number, which is the one that it names itself by elsewhere. If there is one
+    /// already, or the number is too large, it never owns anything, which costs it a lock per
+    /// packet and is no difference otherwise.
     #[must_use]
     pub fn owner(&self, worker: usize) -> Owner {
         let sections = Arc::clone(self.arena.sections());
@@ -150,7 +156,8 @@ impl Drop for Owner {
     }
 }
 
-// Where it costs nothing it is checked that nobody waits inside of a section. (Threads of models have their thread's locals in common.)
+// Where it costs nothing it is checked that nobody waits inside of a section. (Threads of models
+// have their thread's locals in common.)
 #[cfg(all(debug_assertions, not(loom)))]
 thread_local! {
     static INSIDE: Cell<i32> = const { Cell::new(0) };

@@ -1,4 +1,5 @@
-//! What a packet will read of the table, for whoever wants that in the cache by then. Nothing here changes anything, and nobody has to be right.
+//! What a packet will read of the table, for whoever wants that in the cache by then. Nothing here
+//! changes anything, and nobody has to be right.
 
 use super::sync::{AtomicU64, Word};
 use super::words::SIDE;
@@ -6,7 +7,8 @@ use super::{Tracker, Words};
 use crate::Tuple;
 
 impl Tracker {
-    /// A word of each line of the index in which a tuple and its answer are looked for, nearly always. They are neighbours, unless it is of ICMP.
+    /// A word of each line of the index in which a tuple and its answer are looked for, nearly
+    /// always. They are neighbours, unless it is of ICMP.
     #[inline]
     #[must_use]
     pub fn lines_of(&self, tuple: &Tuple) -> [&AtomicU64; 2] {
@@ -14,7 +16,8 @@ impl Tracker {
         [self.index.line(hash), self.index.line(hash ^ SIDE)]
     }
 
-    /// The first word of the place that the worker's next new connection will have, unless somebody else takes it.
+    /// The first word of the place that the worker's next new connection will have, unless somebody
+    /// else takes it.
     #[inline]
     #[must_use]
     pub fn next_place(&self, worker: usize) -> Option<&AtomicU64> {

@@ -1,4 +1,5 @@
-//! What few connections have, those of helpers: by place, and the one thing that is allocated when it comes. Only connections with [`super::life::Life::RARE`] ask.
+//! What few connections have, those of helpers: by place, and the one thing that is allocated when
+//! it comes. Only connections with [`super::life::Life::RARE`] ask.
 
 use super::free::LISTS;
 use super::helper_control::Skew;
@@ -15,7 +16,8 @@ pub(super) struct Rare {
     pub(super) skews: Option<[Skew; 2]>,
 }
 
-/// By place: so who asks meets those who open connections at the same time, as seldom as they meet each other.
+/// By place: so who asks meets those who open connections at the same time, as seldom as they meet
+/// each other.
 #[derive(Debug, Default)]
 pub(super) struct Rares([Mutex<HashMap<u32, Rare>>; LISTS]);
 

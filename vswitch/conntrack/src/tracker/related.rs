@@ -1,4 +1,5 @@
-//! What an ICMP error does: it tells of a packet of a connection, and never changes the state of that connection.
+//! What an ICMP error does: it tells of a packet of a connection, and never changes the state of
+//! that connection.
 
 use super::track::{Written, flag, is_translated};
 use super::{EventKind, Found, Tracker, Words};
@@ -44,10 +45,12 @@ impl Tracker {
     }
 }
 
-/// What to write into an error of this direction; `to`: tuple that an answer to the packet would go on with.
+/// What to write into an error of this direction; `to`: tuple that an answer to the packet would go
+/// on with.
 fn translate(related: &Related, inner: &Tuple, to: &Tuple, side: NatSide, direction: Direction) -> Rewrite {
     let quoted = to.reversed();
-    // The address that hides the other end hides every router behind it, too; a router on the way to an end that is not hidden keeps its own.
+    // The address that hides the other end hides every router behind it, too; a router on the way
+    // to an end that is not hidden keeps its own.
     let hidden = matches!((side, direction), (NatSide::Dst, Direction::Reply) | (NatSide::Src, Direction::Original));
     let address = |now: u128, then: u128| (now != then).then_some(End { addr: then, port: 0 });
     Rewrite {

@@ -1,11 +1,16 @@
 //! The table as a file, so that connections outlive the process.
 //!
-//! A file is words of 64 bits, little-endian: a head (what it is, version, when it was written), one record for each connection and each expected one, an end with their numbers, and the
-//! checksum of all that. Nothing in it means something to this process alone: no place, no key of a hash, no reading of its clock. Times are what was left, or what had passed, in
-//! milliseconds; what passed between writing and reading is taken off by the machine's clock, as far as that went forward.
+//! A file is words of 64 bits, little-endian: a head (what it is, version, when it was written),
+//! one record for each connection and each expected one, an end with their numbers, and the
+//! checksum of all that. Nothing in it means something to this process alone: no place, no key of a
+//! hash, no reading of its clock. Times are what was left, or what had passed, in milliseconds;
+//! what passed between writing and reading is taken off by the machine's clock, as far as that went
+//! forward.
 //!
-//! It is read into an empty table, of any size that has room for all, and wholly or not at all: a connection that is missing would be picked up in the middle and judged anew, one that is half right would
-//! pass where it may not. Who reads must not trust it: every word is checked, and what the checks let through is a connection as any other.
+//! It is read into an empty table, of any size that has room for all, and wholly or not at all: a
+//! connection that is missing would be picked up in the middle and judged anew, one that is half
+//! right would pass where it may not. Who reads must not trust it: every word is checked, and what
+//! the checks let through is a connection as any other.
 
 mod record;
 
@@ -167,8 +172,10 @@ impl<R: Read> Input<R> {
 }
 
 impl Tracker {
-    /// Writes all connections, and those that are expected, for [`Self::restore`]. `now` is the tracker's clock, `unix_ms` the machine's. Holds one connection at a time, so that nobody waits for it; what happens
-    /// meanwhile may be in it or not: whoever wants all of it writes when nobody tracks any more.
+    /// Writes all connections, and those that are expected, for [`Self::restore`]. `now` is the
+    /// tracker's clock, `unix_ms` the machine's. Holds one connection at a time, so that nobody
+    /// waits for it; what happens meanwhile may be in it or not: whoever wants all of it writes
+    /// when nobody tracks any more.
     ///
     /// # Errors
     /// Those of `to`; what was written then is of no use.
@@ -202,8 +209,10 @@ impl Tracker {
         Ok(saved)
     }
 
-    /// Reads what [`Self::save`] wrote into this table, which is empty and which nobody uses yet. `now` is the tracker's clock, `unix_ms` the machine's: if that was put back meanwhile, no time has passed.
-    /// Limits of zones do not count: what there was stays. A zone that told established from new by answers does so again.
+    /// Reads what [`Self::save`] wrote into this table, which is empty and which nobody uses yet.
+    /// `now` is the tracker's clock, `unix_ms` the machine's: if that was put back meanwhile, no
+    /// time has passed. Limits of zones do not count: what there was stays. A zone that told
+    /// established from new by answers does so again.
     ///
     /// # Errors
     /// When all of it cannot be there; then nothing of it is.

@@ -1,6 +1,8 @@
-//! Atomics and locks of the table: the real ones, or those with which `tests/models.rs` explores it, and how large it is then.
+//! Atomics and locks of the table: the real ones, or those with which `tests/models.rs` explores
+//! it, and how large it is then.
 //!
-//! What only counts (zones, counters, events) has the real ones always: nothing depends on its order.
+//! What only counts (zones, counters, events) has the real ones always: nothing depends on its
+//! order.
 
 #[cfg(not(loom))]
 pub(super) use spin::mutex::SpinMutexGuard;
@@ -9,7 +11,8 @@ pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 #[cfg(loom)]
 pub(super) use vswitch_models::{AtomicU32, AtomicU64, MutexGuard as SpinMutexGuard, fence};
 
-/// A word that is only written behind a lock of the table, which orders it. It is the real one always: the models explore the lock.
+/// A word that is only written behind a lock of the table, which orders it. It is the real one
+/// always: the models explore the lock.
 pub(super) use std::sync::atomic::AtomicU64 as Word;
 
 /// Who has to wait for it lets others run.
@@ -18,12 +21,14 @@ pub(super) type SpinMutex<T> = spin::mutex::SpinMutex<T, spin::Yield>;
 #[cfg(loom)]
 pub(super) type SpinMutex<T> = vswitch_models::Mutex<T>;
 
-/// The real size of something, or the one that it has in models: what they do not need takes time in each of their executions.
+/// The real size of something, or the one that it has in models: what they do not need takes time
+/// in each of their executions.
 pub(super) const fn size(real: usize, model: usize) -> usize {
     if cfg!(loom) { model } else { real }
 }
 
-/// How often somebody who waits looks again at once, then lets others run, and then sleeps: what is waited for takes a microsecond or two, unless whoever has it has lost its core.
+/// How often somebody who waits looks again at once, then lets others run, and then sleeps: what is
+/// waited for takes a microsecond or two, unless whoever has it has lost its core.
 #[cfg(not(loom))]
 const LOOKS: u32 = 64;
 #[cfg(not(loom))]
@@ -48,7 +53,9 @@ pub(super) fn relax(_: &mut u32) {
     vswitch_models::thread::yield_now();
 }
 
-/// In front of a lock that is waited for by looking again and again: in models, where each look would be one more step to explore, nobody has to, as whoever has the lock has passed; else there is none.
+/// In front of a lock that is waited for by looking again and again: in models, where each look
+/// would be one more step to explore, nobody has to, as whoever has the lock has passed; else there
+/// is none.
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 pub(super) struct Gate;

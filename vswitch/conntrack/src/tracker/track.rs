@@ -6,7 +6,8 @@ use super::{Count, EventKind, Found, Handle, Link, Locked, Tracker, Words};
 use crate::tcp::{Outcome, State, Tcp};
 use crate::{Class, Direction, Helper, L4, NatSide, Refusal, Request, Seen, TrackVerdict, Tuple, state};
 
-/// How often a packet may find that another worker has just opened or ended its connection, before it is given up.
+/// How often a packet may find that another worker has just opened or ended its connection, before
+/// it is given up.
 const RACES: usize = 8;
 
 impl Tracker {
@@ -15,7 +16,8 @@ impl Tracker {
         self.track_linked(seen, request, worker, now).0
     }
 
-    /// [`Self::track`], and how the next packet like this one may be judged without looking for its connection.
+    /// [`Self::track`], and how the next packet like this one may be judged without looking for its
+    /// connection.
     pub fn track_linked(
         &self,
         seen: &Seen,
@@ -28,7 +30,8 @@ impl Tracker {
         (verdict, link)
     }
 
-    /// [`Self::track_linked`], for who has room for the verdict already: it is large, and is not to be carried about.
+    /// [`Self::track_linked`], for who has room for the verdict already: it is large, and is not to
+    /// be carried about.
     pub fn track_into(
         &self,
         seen: &Seen,
@@ -72,7 +75,8 @@ impl Tracker {
         None
     }
 
-    /// The connection of a packet (or of an error's) that was translated already: whoever answers it has the other tuple.
+    /// The connection of a packet (or of an error's) that was translated already: whoever answers
+    /// it has the other tuple.
     pub(super) fn find_translated(&self, tuple: &Tuple, now: u64) -> Option<Found<'_>> {
         let words = Words::from(&tuple.reversed());
         let mut found = self.find(&words, self.hasher.hash(&words), now)?;
@@ -144,7 +148,8 @@ impl Tracker {
         Some(link)
     }
 
-    /// Where established means answered: a segment the other way that no stack answers a first one with.
+    /// Where established means answered: a segment the other way that no stack answers a first one
+    /// with.
     fn is_no_answer(&self, locked: &Locked<'_>, direction: Direction, seen: &Seen) -> bool {
         let L4::Tcp(segment) = &seen.l4 else { return false };
         direction == Direction::Reply
@@ -212,7 +217,8 @@ pub(super) const fn class(l4: &L4, replied: bool) -> Class {
     }
 }
 
-/// `snat` or `dnat` of a packet of a connection that translates this side of its original direction.
+/// `snat` or `dnat` of a packet of a connection that translates this side of its original
+/// direction.
 pub(super) const fn flag(side: NatSide, direction: Direction) -> u32 {
     match (side, direction) {
         (NatSide::Src, Direction::Original) | (NatSide::Dst, Direction::Reply) => state::SNAT,
@@ -278,7 +284,8 @@ impl Locked<'_> {
         (tuples[direction as usize], tuples[direction.opposite() as usize].reversed())
     }
 
-    /// Writes what a commit says of mark and label; returns what that changed. What its master gave to an expected connection stays.
+    /// Writes what a commit says of mark and label; returns what that changed. What its master gave
+    /// to an expected connection stays.
     pub(super) fn write(&mut self, request: &Request) -> Written {
         if self.master().is_some() {
             return Written::default();

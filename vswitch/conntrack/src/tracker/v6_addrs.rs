@@ -1,9 +1,14 @@
-//! Addresses that do not fit in a connection's own lines, those of IPv6: one cache line for both tuples.
+//! Addresses that do not fit in a connection's own lines, those of IPv6: one cache line for both
+//! tuples.
 //!
-//! There are as many lines as places, so that a connection that has a place has a line, whatever the others are. They take memory when they are first written, and are given
-//! out lowest first: what there is of them is for as many connections of IPv6 as there ever were at a time (in pages of the kernel, and more where workers share unevenly). It is not given back.
+//! There are as many lines as places, so that a connection that has a place has a line, whatever
+//! the others are. They take memory when they are first written, and are given out lowest first:
+//! what there is of them is for as many connections of IPv6 as there ever were at a time (in pages
+//! of the kernel, and more where workers share unevenly). It is not given back.
 //!
-//! A line is written and read under the lock of the place that has it (who looks at an owned place reads it without, and throws away what was nothing). A line that nobody has holds the number of the next such line.
+//! A line is written and read under the lock of the place that has it (who looks at an owned place
+//! reads it without, and throws away what was nothing). A line that nobody has holds the number of
+//! the next such line.
 
 use super::free::{LISTS, NOWHERE, Spread};
 use super::sync::{SpinMutex, Word};
@@ -14,7 +19,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Words of a line.
 const WORDS: usize = 8;
 
-/// As many lines as one list of free places has places, for connections at these: so nobody runs out of lines before he runs out of places.
+/// As many lines as one list of free places has places, for connections at these: so nobody runs
+/// out of lines before he runs out of places.
 #[derive(Debug)]
 #[repr(align(64))]
 struct List {
@@ -111,7 +117,8 @@ impl V6Addrs {
         words.map_or([0; 4], |words: &[Word; 4]| std::array::from_fn(|i| words[i].load(Relaxed)))
     }
 
-    /// A word of the line that the next connection at a place would get, if there is such a place, and there was a connection that needed any.
+    /// A word of the line that the next connection at a place would get, if there is such a place,
+    /// and there was a connection that needed any.
     #[inline]
     pub(super) fn next(&self, place: u32) -> Option<&Word> {
         let line = self.lists.get(self.spread.list(place))?.next.load(Relaxed);

@@ -9,7 +9,8 @@ type Entropy = std::hash::RandomState;
 #[cfg(loom)]
 type Entropy = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
-/// A tuple: low and high half of the source address, of the destination address; source port, destination port, zone, protocol and family from the top of the last word.
+/// A tuple: low and high half of the source address, of the destination address; source port,
+/// destination port, zone, protocol and family from the top of the last word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Words([u64; 5]);
 
@@ -110,7 +111,8 @@ const fn low16(word: u64) -> u16 {
 /// The bit of a hash that differs when the ends are exchanged.
 pub(super) const SIDE: u64 = 1;
 
-/// The key of the hash, drawn from the system's entropy at start: whoever does not know it cannot make tuples collide.
+/// The key of the hash, drawn from the system's entropy at start: whoever does not know it cannot
+/// make tuples collide.
 #[derive(Debug)]
 pub(super) struct Hasher {
     key: [u64; 6],
@@ -130,17 +132,22 @@ impl Hasher {
         hash(&self.key, words)
     }
 
-    /// Where among the tuples that a connection may be translated to the search begins: by a key of its own, as everybody can see the outcome.
+    /// Where among the tuples that a connection may be translated to the search begins: by a key of
+    /// its own, as everybody can see the outcome.
     pub(super) fn choice(&self, words: &Words) -> u64 {
         hash(&self.choice, words)
     }
 }
 
-/// Products of keyed pairs, folded (as wyhash does): for two tuples that were chosen without knowing the key, the chance to collide is about that of 64 random bits; of 36, if their ends were
-/// chosen to cancel out. What collides is compared; that more of them meet than two buckets have room for is far off (`index`).
+/// Products of keyed pairs, folded (as wyhash does): for two tuples that were chosen without
+/// knowing the key, the chance to collide is about that of 64 random bits; of 36, if their ends
+/// were chosen to cancel out. What collides is compared; that more of them meet than two buckets
+/// have room for is far off (`index`).
 ///
-/// A tuple and the one with its ends exchanged have the same hash but for [`SIDE`]: so what a new connection enters lies in lines that are neighbours. Which of them is whose hangs on the whole
-/// tuple: were it only for which end is the greater one, most connections of one Service would be on the same side, and the index full there while it is half empty elsewhere.
+/// A tuple and the one with its ends exchanged have the same hash but for [`SIDE`]: so what a new
+/// connection enters lies in lines that are neighbours. Which of them is whose hangs on the whole
+/// tuple: were it only for which end is the greater one, most connections of one Service would be
+/// on the same side, and the index full there while it is half empty elsewhere.
 #[inline]
 fn hash(key: &[u64; 6], words: &Words) -> u64 {
     let [src_low, src_high, dst_low, dst_high, rest] = &words.0;

@@ -1,4 +1,5 @@
-//! What only shows when the whole file is known: names, numbers and devices used twice, wires without another end.
+//! What only shows when the whole file is known: names, numbers and devices used twice, wires
+//! without another end.
 
 use super::document::{Reader, Span, quoted};
 use std::collections::HashMap;

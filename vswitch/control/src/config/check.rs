@@ -1,4 +1,5 @@
-//! Compares what the file asks for with what the machine has: everything that can be known before anything starts.
+//! Compares what the file asks for with what the machine has: everything that can be known before
+//! anything starts.
 
 mod cores;
 mod devices;
@@ -37,8 +38,9 @@ impl Check<'_> {
 }
 
 impl ConfigFile {
-    /// Adds to the report what this machine cannot give: cores, memory, devices, files, the socket. Says nothing about values
-    /// that were refused already, and nothing at all if the file could not be parsed as a whole.
+    /// Adds to the report what this machine cannot give: cores, memory, devices, files, the socket.
+    /// Says nothing about values that were refused already, and nothing at all if the file could
+    /// not be parsed as a whole.
     pub fn check(&mut self, environment: &Environment) {
         if self.is_whole {
             let mut check = Check { config: &self.config, places: &self.places, environment, found: Vec::new() };

@@ -1,4 +1,5 @@
-//! Walks a spanned TOML document: typed access to keys that complains, with positions, instead of failing.
+//! Walks a spanned TOML document: typed access to keys that complains, with positions, instead of
+//! failing.
 
 use super::place::{ConfigKey, ConfigKeys, LineIndex, Position};
 use super::report::{Problem, Report};
@@ -12,12 +13,14 @@ use vswitch_net_types::suggest::did_you_mean;
 /// A range of bytes in the file.
 pub(super) type Span = Range<usize>;
 
-/// Bytes of a text whose syntax errors are all reported; of a longer one only the first is. The parser keeps every error, and a
-/// text can have three for every two bytes. A thousand ports take half of this.
+/// Bytes of a text whose syntax errors are all reported; of a longer one only the first is. The
+/// parser keeps every error, and a text can have three for every two bytes. A thousand ports take
+/// half of this.
 const RECOVER_LEN_MAX: usize = 512 << 10;
 
-/// Collects complaints. After a syntax error the parser resumes as well as it can: complaints about the same line (after a
-/// broken header: about its whole section), and conclusions from what is absent, could be its fault and are left out.
+/// Collects complaints. After a syntax error the parser resumes as well as it can: complaints about
+/// the same line (after a broken header: about its whole section), and conclusions from what is
+/// absent, could be its fault and are left out.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     lines: LineIndex<'a>,
@@ -135,7 +138,8 @@ pub(super) const fn type_of(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// One table of the file. Every key that is looked for is remembered; [`Section::finish`] complains about the others.
+/// One table of the file. Every key that is looked for is remembered; [`Section::finish`] complains
+/// about the others.
 #[derive(Debug)]
 pub(super) struct Section<'d, 'i> {
     /// As the file writes it: `[dpdk]`.

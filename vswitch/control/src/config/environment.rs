@@ -21,7 +21,8 @@ pub(super) struct Hugepages {
     pub(super) kb: u64,
     /// Pages in all.
     pub(super) total: u64,
-    /// Pages that can be had: free and not reserved, plus what the kernel may still add (`nr_overcommit_hugepages`).
+    /// Pages that can be had: free and not reserved, plus what the kernel may still add
+    /// (`nr_overcommit_hugepages`).
     pub(super) usable: u64,
 }
 
@@ -53,7 +54,8 @@ impl Environment {
         value.split_whitespace().next()?.parse().ok()
     }
 
-    /// Hugepages of each size: from `sys`, or where that is not mounted of the default size from `proc/meminfo`.
+    /// Hugepages of each size: from `sys`, or where that is not mounted of the default size from
+    /// `proc/meminfo`.
     pub(super) fn hugepages(&self) -> Vec<Hugepages> {
         let dir = self.path("sys/kernel/mm/hugepages");
         let Ok(entries) = std::fs::read_dir(&dir) else { return self.default_hugepages().into_iter().collect() };
@@ -68,15 +70,16 @@ impl Environment {
         Some(Hugepages { kb, total: self.meminfo("HugePages_Total")?, usable })
     }
 
-    /// Names of the interfaces in this process's network namespace (not of `sys`, which is that of whoever mounted it).
+    /// Names of the interfaces in this process's network namespace (not of `sys`, which is that of
+    /// whoever mounted it).
     pub(super) fn interfaces(&self) -> Option<Vec<String>> {
         let text = self.text("proc/self/net/dev")?;
         let name = |line: &str| Some(line.split_once(':')?.0.trim().to_owned());
         Some(text.lines().skip(2).filter_map(name).collect())
     }
 
-    /// Whether a process of this network namespace listens on a socket at this path. Does not connect: that would disturb
-    /// a vhost-user peer.
+    /// Whether a process of this network namespace listens on a socket at this path. Does not
+    /// connect: that would disturb a vhost-user peer.
     pub(super) fn has_listener(&self, path: &Path) -> bool {
         const SO_ACCEPTCON: u64 = 1 << 16;
         let text = self.text("proc/self/net/unix").unwrap_or_default();

@@ -10,8 +10,9 @@ use std::path::Path;
 use vswitch_dataplane::limits::CONFIG_LEN_MAX;
 use vswitch_dpdk::lcore;
 
-/// A configuration file that was read: its values, where they stand, and what is wrong with them. A value that was refused is
-/// replaced by its default, and a port without a usable type is left out, so that the rest can be checked too.
+/// A configuration file that was read: its values, where they stand, and what is wrong with them. A
+/// value that was refused is replaced by its default, and a port without a usable type is left out,
+/// so that the rest can be checked too.
 #[derive(Clone, Debug)]
 pub struct ConfigFile {
     /// The values.
@@ -33,7 +34,8 @@ impl ConfigFile {
     /// Reads a file for a machine where the process may run on `cores`.
     ///
     /// # Errors
-    /// When there is no text to parse: no file, not a regular file, not readable, too long, not UTF-8.
+    /// When there is no text to parse: no file, not a regular file, not readable, too long, not
+    /// UTF-8.
     pub fn load(file: &Path, cores: &[u32]) -> Result<Self, ConfigErrors> {
         let refuse = |position, problem: String, hint: &str| {
             let mut report = Report::new(file);

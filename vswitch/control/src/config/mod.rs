@@ -1,15 +1,18 @@
-//! The configuration file: strict TOML into values, and a look at the machine before anything starts.
+//! The configuration file: strict TOML into values, and a look at the machine before anything
+//! starts.
 //!
-//! **Where in the walk**: nowhere; before it. `vswitchd` reads one file once, at start; later changes come through the API.
+//! **Where in the walk**: nowhere; before it. `vswitchd` reads one file once, at start; later
+//! changes come through the API.
 //!
-//! **Design**: two passes that never stop at the first problem. [`ConfigFile::read`] walks the TOML document by hand, so that
-//! every complaint has a line and a column, and yields a [`SwitchConfig`] in which a wrong value is replaced by its default.
-//! [`ConfigFile::check`] then compares what was asked for with what the [`Environment`] has. Both write into one [`Report`]: one line
-//! for each problem, `file:line:column: key: problem; fix`, in the order of the file.
+//! **Design**: two passes that never stop at the first problem. [`ConfigFile::read`] walks the TOML
+//! document by hand, so that every complaint has a line and a column, and yields a [`SwitchConfig`]
+//! in which a wrong value is replaced by its default. [`ConfigFile::check`] then compares what was
+//! asked for with what the [`Environment`] has. Both write into one [`Report`]: one line for each
+//! problem, `file:line:column: key: problem; fix`, in the order of the file.
 //!
-//! **Limits**: [`vswitch_dataplane::limits::CONFIG_LEN_MAX`] bytes; nesting is bounded by the TOML parser (80); a report holds
-//! [`PROBLEMS_MAX`] problems and counts the rest; of a file beyond 512 KiB only the first syntax error is told. Work and memory
-//! are linear in the size of the file.
+//! **Limits**: [`vswitch_dataplane::limits::CONFIG_LEN_MAX`] bytes; nesting is bounded by the TOML
+//! parser (80); a report holds [`PROBLEMS_MAX`] problems and counts the rest; of a file beyond 512
+//! KiB only the first syntax error is told. Work and memory are linear in the size of the file.
 //!
 //! **Threads**: plain values.
 //!

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
-/// Line and column, both from 1. A column is a character (Unicode scalar value), as editors count; a byte order mark at the
-/// start of the file has no width.
+/// Line and column, both from 1. A column is a character (Unicode scalar value), as editors count;
+/// a byte order mark at the start of the file has no width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// Line.
@@ -90,7 +90,8 @@ pub enum ConfigKey {
     Conntrack(&'static str),
     /// A key of `[antrea]`.
     Antrea(&'static str),
-    /// A key of a `[[bridge.port]]`: index of the bridge in [`super::SwitchConfig::bridges`], index of the port in it.
+    /// A key of a `[[bridge.port]]`: index of the bridge in [`super::SwitchConfig::bridges`], index
+    /// of the port in it.
     Port(usize, usize, &'static str),
     /// A key of a `[[route]]`: index in [`super::SwitchConfig::routes`].
     Route(usize, &'static str),
@@ -108,7 +109,8 @@ impl ConfigKeys {
         self.positions.insert(place, position);
     }
 
-    /// Notes that the file's value was refused, so that nothing is said about the default in its place.
+    /// Notes that the file's value was refused, so that nothing is said about the default in its
+    /// place.
     pub(super) fn refuse(&mut self, place: ConfigKey) {
         self.refused.insert(place);
     }

@@ -4,8 +4,8 @@ use super::place::Position;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Problems that a report holds; more are counted. Enough for every honest mistake; a hostile file of 4 MiB could have
-/// millions.
+/// Problems that a report holds; more are counted. Enough for every honest mistake; a hostile file
+/// of 4 MiB could have millions.
 pub const PROBLEMS_MAX: usize = 1000;
 
 /// Whether the switch starts nevertheless.
@@ -65,7 +65,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All problems of one configuration file. Displays as one line each, `file:line:column: key: problem; hint`.
+/// All problems of one configuration file. Displays as one line each, `file:line:column: key:
+/// problem; hint`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     file: PathBuf,

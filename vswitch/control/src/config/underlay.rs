@@ -1,4 +1,5 @@
-//! Tunnels, addresses and routes across the whole file: what the switch would refuse when it puts one port beside the others.
+//! Tunnels, addresses and routes across the whole file: what the switch would refuse when it puts
+//! one port beside the others.
 
 use super::parse::Walk;
 use super::place::ConfigKey;
@@ -22,7 +23,8 @@ struct Beside<'a> {
 }
 
 impl Walk<'_> {
-    /// Reports every clash. Says nothing of values that were refused already, nor of what follows from them.
+    /// Reports every clash. Says nothing of values that were refused already, nor of what follows
+    /// from them.
     pub(super) fn underlay(&mut self) {
         if !self.reader.is_whole() {
             return;

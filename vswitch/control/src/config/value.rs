@@ -41,7 +41,8 @@ pub struct DpdkConfig {
     pub main_core: u32,
     /// Memory for mbufs and devices, in MiB.
     pub memory_mb: u32,
-    /// Buffers in the mbuf pool (about 2.4 KiB each). Default: what fits three quarters of `memory_mb`.
+    /// Buffers in the mbuf pool (about 2.4 KiB each). Default: what fits three quarters of
+    /// `memory_mb`.
     pub mbufs: Option<u32>,
     /// Use hugepages.
     pub hugepages: bool,
@@ -58,7 +59,8 @@ pub struct DpdkConfig {
 pub struct WorkerConfig {
     /// Longest sleep of an idle worker, in microseconds; 0: never sleeps.
     pub idle_sleep_us: u32,
-    /// How late guests may be called by a thread that spares workers that, in microseconds; 0: workers call them, at once.
+    /// How late guests may be called by a thread that spares workers that, in microseconds; 0:
+    /// workers call them, at once.
     pub call_delay_us: u32,
 }
 

@@ -1,6 +1,8 @@
-//! Tells the links of VTEPs which addresses are theirs: gratuitous ARP (RFC 5227, 2.3), unsolicited neighbour advertisements (RFC 4861, 7.2.6).
+//! Tells the links of VTEPs which addresses are theirs: gratuitous ARP (RFC 5227, 2.3), unsolicited
+//! neighbour advertisements (RFC 4861, 7.2.6).
 //!
-//! **When**: a VTEP has a new address, another MAC address, or comes up; another port of its bridge has a link again, so that there may be another wire. Each time [`TIMES`] times.
+//! **When**: a VTEP has a new address, another MAC address, or comes up; another port of its bridge
+//! has a link again, so that there may be another wire. Each time [`TIMES`] times.
 //!
 //! **How**: as packets of the VTEP through the tables of its bridge, where rules may drop them.
 //!
@@ -28,7 +30,8 @@ const INTERVAL: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Announcer {
     told: BTreeMap<(PortId, IpAddr), Announced>,
-    /// Links of the ports of bridges that have VTEPs, by port: their bridge, and whether they were up.
+    /// Links of the ports of bridges that have VTEPs, by port: their bridge, and whether they were
+    /// up.
     links: BTreeMap<PortId, bool>,
     /// The ports that were there at the first look are no news.
     begun: bool,

@@ -67,9 +67,10 @@ impl Switch {
         })
     }
 
-    /// Changes some of a bridge's attributes. With another fail mode, what it has learned is forgotten. A bridge that becomes
-    /// standalone gets the flow that makes it a learning switch, unless it has flows; one that becomes secure loses that flow,
-    /// if it is as it was made. (Open vSwitch removes all flows in both cases; an agent's flows are not ours to remove.)
+    /// Changes some of a bridge's attributes. With another fail mode, what it has learned is
+    /// forgotten. A bridge that becomes standalone gets the flow that makes it a learning switch,
+    /// unless it has flows; one that becomes secure loses that flow, if it is as it was made. (Open
+    /// vSwitch removes all flows in both cases; an agent's flows are not ours to remove.)
     ///
     /// # Errors
     /// When it does not exist.
@@ -110,7 +111,8 @@ impl Switch {
     }
 }
 
-/// A standalone bridge without flows gets `priority=0,actions=NORMAL` in table 0; a secure bridge whose only flow it is loses it.
+/// A standalone bridge without flows gets `priority=0,actions=NORMAL` in table 0; a secure bridge
+/// whose only flow it is loses it.
 fn default_flow(bridge: &mut BridgeState, world: u64) {
     let normal = FlowSpec {
         table: 0,

@@ -11,8 +11,8 @@ pub(super) struct Companion {
 }
 
 impl Companion {
-    /// Starts `run`, which is to return soon after its receiver has lost its sender. Without the thread the switch works, but `without` says what it lacks
-    /// then.
+    /// Starts `run`, which is to return soon after its receiver has lost its sender. Without the
+    /// thread the switch works, but `without` says what it lacks then.
     pub(super) fn start(name: &str, without: &str, run: impl FnOnce(&mpsc::Receiver<()>) + Send + 'static) -> Self {
         let (stop, stopped) = mpsc::channel();
         let thread = std::thread::Builder::new()

@@ -1,7 +1,8 @@
-//! Connections: what the control side does for them. All of it goes past the state and its lock: whoever dumps, flushes or subscribes holds up nobody.
+//! Connections: what the control side does for them. All of it goes past the state and its lock:
+//! whoever dumps, flushes or subscribes holds up nobody.
 //!
-//! A thread of its own lets go of what has expired and tells subscribers what happened: a few entries at a time, every few milliseconds, so that neither
-//! needs a long breath.
+//! A thread of its own lets go of what has expired and tells subscribers what happened: a few
+//! entries at a time, every few milliseconds, so that neither needs a long breath.
 
 use super::Switch;
 use super::companion::Companion;
@@ -24,7 +25,8 @@ const PERIOD: Duration = Duration::from_millis(5);
 /// Between two looks at one that has neither: no timeout is shorter than a second.
 const IDLE_PERIOD: Duration = Duration::from_millis(100);
 
-/// Calls of [`Tracker::expire`] after which all of the table was looked at; the thread below may have made some of them.
+/// Calls of [`Tracker::expire`] after which all of the table was looked at; the thread below may
+/// have made some of them.
 const WHOLE_TABLE: usize = 160;
 
 /// Events, oldest first.
@@ -45,7 +47,8 @@ struct EventCursor {
     lost: u64,
 }
 
-/// From the tracker's events to those who want to know. The tracker keeps none while there is nobody.
+/// From the tracker's events to those who want to know. The tracker keeps none while there is
+/// nobody.
 #[derive(Debug)]
 pub struct ConnectionEvents {
     sender: broadcast::Sender<Arc<Batch>>,
@@ -103,7 +106,8 @@ impl ConnectionEvents {
             let first = told.next + newly_lost;
             (told.next, told.lost) = (first + events.len() as u64, lost);
             let is_last = events.len() < CONNECTION_EVENTS_BATCH;
-            let _ = self.sender.send(Arc::new(Batch { first, events })); // the last one may just have gone
+            // The last one may just have gone
+            let _ = self.sender.send(Arc::new(Batch { first, events }));
             if is_last {
                 return;
             }

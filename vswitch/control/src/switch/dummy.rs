@@ -1,4 +1,5 @@
-//! What tests of a whole switch need: packets by hand, a clock that obeys, caches that can be emptied.
+//! What tests of a whole switch need: packets by hand, a clock that obeys, caches that can be
+//! emptied.
 
 use super::Switch;
 use super::state::State;
@@ -15,8 +16,9 @@ impl Switch {
         self.with(|state| Ok(state.context.dummies.is_some())).unwrap_or(false)
     }
 
-    /// Gives a packet to a dummy port, waits until it and what it led to has left, and returns what all dummy ports have sent since the
-    /// last call, in order: also what left for other reasons (packet-outs, other ports).
+    /// Gives a packet to a dummy port, waits until it and what it led to has left, and returns what
+    /// all dummy ports have sent since the last call, in order: also what left for other reasons
+    /// (packet-outs, other ports).
     ///
     /// # Errors
     /// When there is no such port, it is not a dummy, or no worker polls it.
@@ -68,14 +70,16 @@ impl Switch {
         Ok(())
     }
 
-    /// Moves the clock forward. What is due then (timeouts, ageing) has happened when this returns, and the next packet sees the new time.
+    /// Moves the clock forward. What is due then (timeouts, ageing) has happened when this returns,
+    /// and the next packet sees the new time.
     ///
     /// # Errors
     /// When dummy ports are not enabled: time is not to be played with.
     pub fn time_warp(&self, ms: u64) -> Result<(), SwitchError> {
         self.with(|state| state.context.dummies.as_ref().map(|_| ()).ok_or_else(not_enabled))?;
         time::warp(ms);
-        // A worker that was in the middle of a burst has finished it; the next one begins by looking at the clock.
+        // A worker that was in the middle of a burst has finished it; the next one begins by
+        // looking at the clock.
         self.publisher.wait();
         self.expire_flows();
         self.age();

@@ -45,7 +45,8 @@ impl Switch {
     /// Adds a static address, or moves one.
     ///
     /// # Errors
-    /// When bridge or port does not exist, the address is a group's, the VLAN is none, or the table is full.
+    /// When bridge or port does not exist, the address is a group's, the VLAN is none, or the table
+    /// is full.
     pub fn fdb_add(&self, bridge: &str, port: &str, vlan: u16, mac: Mac) -> Result<(), SwitchError> {
         check(vlan, mac)?;
         self.with(|state| {

@@ -1,4 +1,5 @@
-//! Interfaces of the kernel under ports, as wholes: each is under one port only, and what its owner makes of it is followed.
+//! Interfaces of the kernel under ports, as wholes: each is under one port only, and what its owner
+//! makes of it is followed.
 
 use super::state::{PortState, State};
 use crate::info::PortEventKind;
@@ -6,7 +7,8 @@ use vswitch_dataplane::limits::{MTU_MAX, MTU_MIN};
 use vswitch_dataplane::port::{Device, PortId};
 
 impl State {
-    /// Why a device cannot be this port's: its interface is another port's already, by whatever name it was given.
+    /// Why a device cannot be this port's: its interface is another port's already, by whatever
+    /// name it was given.
     pub(super) fn interface_taken(&self, id: PortId, device: &Device) -> Result<(), String> {
         let Some(index) = device.interface_index() else { return Ok(()) };
         let has_it = |port: &PortState| {
@@ -29,8 +31,8 @@ impl PortState {
         self.opened.as_ref().ok().and_then(|opened| opened.shared.device.interface_mtu())
     }
 
-    /// Takes its interface's MTU over, where none was asked for; tells the log where it stays another one. Returns whether the
-    /// port's MTU is another one now.
+    /// Takes its interface's MTU over, where none was asked for; tells the log where it stays
+    /// another one. Returns whether the port's MTU is another one now.
     pub(super) fn follow_mtu(&mut self) -> bool {
         let theirs = self.interface_mtu();
         if theirs.is_none() || theirs == self.seen_mtu {

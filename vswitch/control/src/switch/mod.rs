@@ -1,8 +1,8 @@
 //! The switch itself: the one writer of its state.
 //!
-//! Every change follows the same steps: check against the state, open what has to be opened, change the state, publish a
-//! snapshot, wait until the workers have adopted it, close what has to be closed. All under one lock, so that changes are
-//! serialised; workers never wait for it.
+//! Every change follows the same steps: check against the state, open what has to be opened, change
+//! the state, publish a snapshot, wait until the workers have adopted it, close what has to be
+//! closed. All under one lock, so that changes are serialised; workers never wait for it.
 
 mod announce;
 mod bridges;
@@ -42,8 +42,8 @@ const HEARTBEAT_MAX_MS: u64 = 1000;
 /// A switch whose mbuf pool has been empty for so long is not healthy, in seconds.
 const STARVED_S: u32 = 3;
 
-/// The running switch. Every method may be called from any thread; changes are serialised. Methods block (a device may take
-/// 100 ms to open): call them from a blocking context.
+/// The running switch. Every method may be called from any thread; changes are serialised. Methods
+/// block (a device may take 100 ms to open): call them from a blocking context.
 #[derive(Debug)]
 pub struct Switch {
     events: broadcast::Sender<PortEvent>,
@@ -85,7 +85,8 @@ impl Switch {
         }
     }
 
-    /// Events from now on. A subscriber that falls behind is told how many it lost (`RecvError::Lagged`).
+    /// Events from now on. A subscriber that falls behind is told how many it lost
+    /// (`RecvError::Lagged`).
     #[must_use]
     pub fn subscribe(&self) -> broadcast::Receiver<PortEvent> {
         self.events.subscribe()
@@ -98,7 +99,8 @@ impl Switch {
         let mut infos = self.readings(&engine.workers);
         infos.iter_mut().zip(&engine.cleared).for_each(|(info, base)| info.count_from(base));
         drop(engine);
-        // Not from the state: a worker that is stuck holds up a change, and this must still tell which one.
+        // Not from the state: a worker that is stuck holds up a change, and this must still tell
+        // which one.
         let snapshot = self.publisher.current();
         for (info, rxqs) in infos.iter_mut().zip(&snapshot.rxqs) {
             info.rxqs = rxqs.len().try_into().unwrap_or(u32::MAX);
@@ -149,7 +151,8 @@ impl Switch {
         self.slow_path
     }
 
-    /// Whether every worker's heart beat within the last second, and there are mbufs to receive into (gRPC health).
+    /// Whether every worker's heart beat within the last second, and there are mbufs to receive
+    /// into (gRPC health).
     #[must_use]
     pub fn healthy(&self) -> bool {
         let engine = self.engine.lock();
@@ -158,7 +161,8 @@ impl Switch {
         !self.stopped.load(Relaxed) && !starved && !engine.workers.is_empty() && engine.workers.iter().all(beats)
     }
 
-    /// Stops the workers, closes all devices, cleans EAL up, writes connections for the next start. Idempotent; afterwards changes are refused.
+    /// Stops the workers, closes all devices, cleans EAL up, writes connections for the next start.
+    /// Idempotent; afterwards changes are refused.
     pub fn stop(&self) {
         if self.stopped.swap(true, Relaxed) {
             return;

@@ -1,4 +1,5 @@
-//! What happens without being asked: link events, announcements, guests that misbehave, timeouts of flows, ageing, load samples.
+//! What happens without being asked: link events, announcements, guests that misbehave, timeouts of
+//! flows, ageing, load samples.
 
 use super::announce::Announcer;
 use super::companion::Companion;
@@ -63,7 +64,8 @@ impl Switch {
                     self.event_of(state, kind, PortId(u16::try_from(i).unwrap_or(u16::MAX)))?;
                 }
             }
-            // Whoever owns the interface of a VTEP may give it another address: then packets for tunnels come to that one.
+            // Whoever owns the interface of a VTEP may give it another address: then packets for
+            // tunnels come to that one.
             let published = self.publisher.current();
             let moved = |(i, port): (usize, &Option<PortState>)| {
                 let vtep = published.world.ports.get(i).and_then(Option::as_ref).and_then(|facts| facts.vtep.as_ref());
@@ -107,7 +109,8 @@ impl Switch {
         self.age();
     }
 
-    /// Takes down ports whose peer broke the rules, by name. With the device goes what it holds of mbufs.
+    /// Takes down ports whose peer broke the rules, by name. With the device goes what it holds of
+    /// mbufs.
     #[cfg(feature = "dpdk")]
     fn look_at_peers(&self) {
         let _ = self.with(|state| {

@@ -1,7 +1,7 @@
 //! OpenFlow port numbers of a bridge: which one a new port gets.
 //!
-//! Flows by number outlive a port. So a number that a port has lately had is not given to the next one, as long as there
-//! are others (Open vSwitch's `alloc_ofp_port`).
+//! Flows by number outlive a port. So a number that a port has lately had is not given to the next
+//! one, as long as there are others (Open vSwitch's `alloc_ofp_port`).
 
 use super::state::State;
 use crate::info::{LOCAL, SwitchError};
@@ -26,8 +26,9 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// The number for the next port that asks for none: behind the last one, and one that no port has had within the last
-    /// hour. If there is none such, the one that has been free for the longest time.
+    /// The number for the next port that asks for none: behind the last one, and one that no port
+    /// has had within the last hour. If there is none such, the one that has been free for the
+    /// longest time.
     pub(super) fn next(&self, used: &HashSet<u32>, now: Millis) -> Option<u32> {
         let round = (self.last + 1..=GIVEN_MAX).chain(1..=self.last.min(GIVEN_MAX));
         let mut oldest: Option<(Millis, u32)> = None;
@@ -62,7 +63,8 @@ impl Numbers {
 }
 
 impl State {
-    /// The requested port number, or a free one. An internal (or dummy) port named like its bridge is LOCAL.
+    /// The requested port number, or a free one. An internal (or dummy) port named like its bridge
+    /// is LOCAL.
     pub(super) fn number_for(&self, bridge: &str, config: &PortConfig) -> Result<u32, SwitchError> {
         if config.name == bridge && matches!(config.kind, PortKind::Internal { .. } | PortKind::Dummy) {
             return Ok(LOCAL);
@@ -89,7 +91,8 @@ mod tests {
 
     const NOW: Millis = Millis(1 << 40);
 
-    /// Ports come and go as in the test of Open vSwitch that this was seen in: 1, 2, 3, without 2, then 4.
+    /// Ports come and go as in the test of Open vSwitch that this was seen in: 1, 2, 3, without 2,
+    /// then 4.
     #[test]
     fn a_number_that_was_just_freed_is_not_the_next() {
         let (mut numbers, mut used) = (Numbers::default(), HashSet::new());
@@ -124,7 +127,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and goes: no number is had twice, and none is given within the hour while others are free.
+        /// Whatever comes and goes: no number is had twice, and none is given within the hour while
+        /// others are free.
         #[test]
         fn no_number_comes_back_while_others_are_free(steps in proptest::collection::vec((any::<bool>(), 0..40_usize, 0..600_000_u64), 1..300)) {
             let (mut numbers, mut used, mut now) = (Numbers::default(), Vec::<u32>::new(), NOW);

@@ -74,7 +74,8 @@ impl Switch {
         Ok(self.packet_ins(bridge)?.controllers())
     }
 
-    /// Lets a paused packet go on, with these bytes or, when there are none, with its own; returns when it has left.
+    /// Lets a paused packet go on, with these bytes or, when there are none, with its own; returns
+    /// when it has left.
     ///
     /// # Errors
     /// When the bridge does not exist, the token is not one of its, or no worker took the packet.
@@ -91,7 +92,8 @@ impl Switch {
         })
     }
 
-    /// Lets paused packets go on as they are, in this order; returns when the last one has left, and how many did. Those that do not wait any more are left out.
+    /// Lets paused packets go on as they are, in this order; returns when the last one has left,
+    /// and how many did. Those that do not wait any more are left out.
     ///
     /// # Errors
     /// When the bridge does not exist.
@@ -108,7 +110,8 @@ impl Switch {
         Ok(self.publisher.inboxes.first().map_or(0, |inbox| inbox.inject_all(injections.collect())))
     }
 
-    /// Credits what workers' caches have counted to rules, groups and tables: what is read after this is exact up to now.
+    /// Credits what workers' caches have counted to rules, groups and tables: what is read after
+    /// this is exact up to now.
     pub fn collect(&self) {
         self.collector.lock().collect();
     }
@@ -144,7 +147,8 @@ impl Switch {
         let was_plain = is_plain();
         let result = inbox.inject(injection);
         if was_plain && !is_plain() {
-            // It has learned the first flow of a plain learning switch. Workers look for that when they adopt a snapshot.
+            // It has learned the first flow of a plain learning switch. Workers look for that when
+            // they adopt a snapshot.
             self.with(|state| self.publish_program(state, &name))?;
         }
         Ok(result?)

@@ -158,7 +158,8 @@ impl Switch {
         })
     }
 
-    /// Takes the name of a table away, and returns the table's number. Its flows stay: they know tables by number.
+    /// Takes the name of a table away, and returns the table's number. Its flows stay: they know
+    /// tables by number.
     ///
     /// # Errors
     /// When the bridge does not exist or has no table of this name.
@@ -190,7 +191,8 @@ impl Switch {
     /// Flows that a filter selects.
     ///
     /// # Errors
-    /// When the bridge does not exist, or the filter uses a field that no option of Geneve is mapped to.
+    /// When the bridge does not exist, or the filter uses a field that no option of Geneve is
+    /// mapped to.
     pub fn flows(&self, bridge: &str, filter: &FlowFilter) -> Result<Vec<FlowInfo>, SwitchError> {
         self.with(|state| Ok(state.bridge(bridge)?.pipeline.check_filter(filter).map_err(filter_refused)?))?;
         Ok(self.program(bridge)?.flows(filter, Millis::now()))
@@ -210,7 +212,9 @@ impl Switch {
         Ok(())
     }
 
-    /// Counters of flows, each named by its table, match and priority (the rest of a filter does not count); None: there is none, or it was learned. They go on when the flow goes, as long as decisions credit them.
+    /// Counters of flows, each named by its table, match and priority (the rest of a filter does
+    /// not count); None: there is none, or it was learned. They go on when the flow goes, as long
+    /// as decisions credit them.
     ///
     /// # Errors
     /// When the bridge does not exist.
@@ -235,7 +239,8 @@ impl Switch {
         Ok(self.program(bridge)?.meter_infos(id, Millis::now()))
     }
 
-    /// Tables, groups and meters of a bridge as they are now: what takes long is done with these, not under the lock.
+    /// Tables, groups and meters of a bridge as they are now: what takes long is done with these,
+    /// not under the lock.
     pub(super) fn program(&self, bridge: &str) -> Result<Arc<Program>, SwitchError> {
         self.collect();
         self.with(|state| Ok(state.bridge(bridge)?.pipeline.program()))
@@ -249,7 +254,8 @@ impl Switch {
         self.with(|state| Ok(state.bridge(bridge)?.flow_events.subscribe()))
     }
 
-    /// What would happen to a packet, step by step, with the names of ports and tables or their numbers. No side effect.
+    /// What would happen to a packet, step by step, with the names of ports and tables or their
+    /// numbers. No side effect.
     ///
     /// # Errors
     /// When the bridge does not exist or the input is wrong.
@@ -279,7 +285,8 @@ fn trace_key(input: &TraceInput, names: &NameMap) -> Result<FlowKey, SwitchError
                 let hint = if error.hint.is_empty() { "see ovs-fields(7)" } else { &error.hint };
                 FieldError::new("flow", error.problem(), hint)
             })?;
-            // What the switch would make of such a packet: fields that contradict each other are no packet.
+            // What the switch would make of such a packet: fields that contradict each other are no
+            // packet.
             composed = compose(&described);
             key = described;
             key.0[FIRST_PACKET_WORD..LAST_PACKET_WORD].fill(0);

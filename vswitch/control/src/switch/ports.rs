@@ -18,12 +18,14 @@ impl Switch {
     /// Adds a port to a bridge and opens it.
     ///
     /// # Errors
-    /// When name or number is taken, a value is wrong, or the device does not open. Then nothing has changed.
+    /// When name or number is taken, a value is wrong, or the device does not open. Then nothing
+    /// has changed.
     pub fn add_port(&self, bridge: &str, config: PortConfig) -> Result<PortInfo, SwitchError> {
         self.insert_port(bridge, config, false)
     }
 
-    /// Adds a port of the configuration file: one that does not open is logged and kept with its error.
+    /// Adds a port of the configuration file: one that does not open is logged and kept with its
+    /// error.
     ///
     /// # Errors
     /// As [`Switch::add_port`], but for the device.
@@ -86,7 +88,8 @@ impl Switch {
             let Some(port) = state.ports[id.index()].take() else { return Ok(()) };
             state.forget_routes(id.index());
             self.publisher.publish(state.snapshot());
-            // After the workers let go: nobody learns on it any more, and the index is free for another port.
+            // After the workers let go: nobody learns on it any more, and the index is free for
+            // another port.
             if let Some(bridge) = state.bridges.get_mut(bridge) {
                 bridge.fdb.flush(|entry| entry.port == id);
                 bridge.numbers.free(port.number, Millis::now());

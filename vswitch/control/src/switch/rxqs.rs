@@ -7,7 +7,8 @@ use vswitch_dataplane::port::FieldError;
 use vswitch_dpdk::lcore;
 
 impl State {
-    /// The worker with the least measured load, then with the fewest queues; `more` are queues about to be added.
+    /// The worker with the least measured load, then with the fewest queues; `more` are queues
+    /// about to be added.
     pub(super) fn least_loaded(&self, more: &[Rxq]) -> usize {
         let mut load = vec![(0.0, 0_usize); self.cores.len()];
         for rxq in self.rxqs().chain(more) {
@@ -97,7 +98,8 @@ impl Switch {
         })
     }
 
-    /// Places all unpinned receive queues anew by measured load, the busiest first; returns how many moved.
+    /// Places all unpinned receive queues anew by measured load, the busiest first; returns how
+    /// many moved.
     #[must_use]
     pub fn rebalance(&self) -> usize {
         self.with(|state| {

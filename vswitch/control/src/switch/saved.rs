@@ -1,4 +1,5 @@
-//! Connections over a restart: read before the first port opens, written when the last worker has stopped.
+//! Connections over a restart: read before the first port opens, written when the last worker has
+//! stopped.
 
 use crate::stored;
 use std::path::Path;
@@ -6,7 +7,8 @@ use std::time::Instant;
 use vswitch_dataplane::conntrack::Conntrack;
 use vswitch_dataplane::time::{Millis, unix_ms};
 
-/// Reads what [`save`] wrote into an empty table. Whatever is wrong with the file is logged, and the table stays empty: the switch starts all the same.
+/// Reads what [`save`] wrote into an empty table. Whatever is wrong with the file is logged, and
+/// the table stays empty: the switch starts all the same.
 pub(super) fn restore(conntrack: &Conntrack, file: &Path) {
     let begin = Instant::now();
     let opened = stored::open(file);
@@ -36,7 +38,8 @@ pub(super) fn restore(conntrack: &Conntrack, file: &Path) {
     }
 }
 
-/// The file is used up: what happens to these connections from now on it does not know. Before the first port opens.
+/// The file is used up: what happens to these connections from now on it does not know. Before the
+/// first port opens.
 pub(super) fn use_up(file: &Path) {
     if let Err(error) = stored::remove(file) {
         tracing::error!(

@@ -17,7 +17,8 @@ use vswitch_dataplane::port::OpenContext;
 use vswitch_dataplane::worker::{Publisher, Worker};
 use vswitch_dpdk::Mempool;
 
-/// Bytes of pool memory per mbuf: header, headroom, data room, and the mempool's own words, rounded up.
+/// Bytes of pool memory per mbuf: header, headroom, data room, and the mempool's own words, rounded
+/// up.
 const BYTES_PER_MBUF: u64 = 2560;
 
 /// The same without hugepages: an mbuf does not cross a page of 4 KiB.
@@ -27,10 +28,12 @@ const BYTES_PER_MBUF_NO_HUGE: u64 = 4352;
 const MBUFS_MAX: u64 = 256 * 1024 - 1;
 
 impl Switch {
-    /// Starts EAL and the workers and applies the configuration. A port that fails to open is logged and kept with its error.
+    /// Starts EAL and the workers and applies the configuration. A port that fails to open is
+    /// logged and kept with its error.
     ///
     /// # Errors
-    /// When EAL, the mbuf pool or a worker cannot start, or the configuration contradicts itself. Nothing is left running.
+    /// When EAL, the mbuf pool or a worker cannot start, or the configuration contradicts itself.
+    /// Nothing is left running.
     pub fn start(config: &SwitchConfig) -> anyhow::Result<Arc<Self>> {
         let (engine, publisher, state) = start_engine(config)?;
         let (events, _) = broadcast::channel(limits::PORT_EVENTS_QUEUED);
@@ -69,7 +72,8 @@ impl Switch {
 }
 
 fn start_engine(config: &SwitchConfig) -> anyhow::Result<(Engine, Arc<Publisher>, State)> {
-    // A port with a guest takes several descriptors; without more than the usual 1,024 a full node does not fit.
+    // A port with a guest takes several descriptors; without more than the usual 1,024 a full node
+    // does not fit.
     if let Err(error) = vswitch_dpdk::raise_fd_limit() {
         tracing::warn!(%error, "the limit of open files stays as it is: raise LimitNOFILE for more than a few hundred ports");
     }

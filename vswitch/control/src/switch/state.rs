@@ -203,8 +203,8 @@ impl State {
         self.world + 1
     }
 
-    /// The state as workers see it, after tables, groups or meters of a bridge have changed and nothing else: all but its
-    /// program is that of the last snapshot.
+    /// The state as workers see it, after tables, groups or meters of a bridge have changed and
+    /// nothing else: all but its program is that of the last snapshot.
     pub(super) fn reprogrammed(&mut self, last: &Snapshot, bridge: &str) -> Snapshot {
         self.world = self.next_world();
         let mut bridges = last.world.bridges.clone();
@@ -364,7 +364,8 @@ impl PortState {
         (!addresses.is_empty()).then(|| LocalEndpoint { mac: self.mac(), addresses })
     }
 
-    /// Closes the port. It is unpublished and every worker has adopted the newer snapshot or sleeps.
+    /// Closes the port. It is unpublished and every worker has adopted the newer snapshot or
+    /// sleeps.
     pub(super) fn close(self) {
         if let Ok(opened) = self.opened {
             opened.close(&self.config.name);
@@ -389,7 +390,8 @@ impl Opened {
         for rxq in rxqs {
             wait(&|| rxq.slot.take().is_some());
         }
-        // A sleeping worker still holds its old snapshot: the device is to be closed here, not there.
+        // A sleeping worker still holds its old snapshot: the device is to be closed here, not
+        // there.
         wait(&|| Arc::strong_count(&shared) == 1);
         drop(shared);
     }

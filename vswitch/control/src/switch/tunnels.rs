@@ -206,7 +206,8 @@ impl Switch {
         })
     }
 
-    /// Who a neighbour on the link of a VTEP of this bridge is, as far as it has said; asks it if that is not known, or old. Call it once a second as long as somebody wants to know.
+    /// Who a neighbour on the link of a VTEP of this bridge is, as far as it has said; asks it if
+    /// that is not known, or old. Call it once a second as long as somebody wants to know.
     ///
     /// # Errors
     /// When there is no such bridge, or none of its VTEPs has a link with that address.
@@ -232,7 +233,8 @@ impl Switch {
             let mut metadata = FlowKey::default();
             metadata.set(Field::InPort, number.into());
             let actions = [Action::Output { port: TABLE, max_len: None }];
-            // Nobody waits for the worker. A question that does not leave is asked again in a second.
+            // Nobody waits for the worker. A question that does not leave is asked again in a
+            // second.
             if let Err(error) = inbox.post(Injection {
                 bridge: bridge.into(),
                 metadata,

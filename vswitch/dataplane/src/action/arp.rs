@@ -7,7 +7,8 @@ use crate::packet::ethertype;
 /// Types and lengths of addresses at the front of the ARP packets that have fields.
 const ETHERNET_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
 
-/// Rewrites an ARP packet for Ethernet and IPv4. One that is cut off or for other addresses stays as it is, and so does another protocol's.
+/// Rewrites an ARP packet for Ethernet and IPv4. One that is cut off or for other addresses stays
+/// as it is, and so does another protocol's.
 pub(super) fn set_arp(packet: &mut Packet, set: &SetArp) {
     if !matches!(packet.l3_type(), Some(ethertype::ARP | ethertype::RARP)) {
         return;

@@ -52,7 +52,8 @@ pub(super) fn pop_vlan(packet: &mut Packet) {
     }
 }
 
-/// Rewrites bits of the outer tag, if there is one. The DEI bit becomes 0: Open vSwitch pops and pushes.
+/// Rewrites bits of the outer tag, if there is one. The DEI bit becomes 0: Open vSwitch pops and
+/// pushes.
 pub(super) fn set_vlan_tci(packet: &mut Packet, tci: &Masked<u16>) {
     if outer_tag(packet)
         && let Some(field) = packet.bytes_mut::<2>(14)

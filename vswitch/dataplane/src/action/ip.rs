@@ -1,5 +1,5 @@
-//! IPv4 and IPv6 headers. Every checksum over a changed field is adjusted by the difference (RFC 1624): a wrong one stays wrong by the
-//! same amount.
+//! IPv4 and IPv6 headers. Every checksum over a changed field is adjusted by the difference (RFC
+//! 1624): a wrong one stays wrong by the same amount.
 
 use super::{Packet, SetIpv4, SetIpv6};
 use crate::packet::ethertype;
@@ -36,7 +36,8 @@ pub(super) fn set_ipv4(packet: &mut Packet, set: &SetIpv4) {
     }
 }
 
-/// Rewrites an IPv6 header. A header that is cut off stays as it is, and so does another protocol's, which may be shorter.
+/// Rewrites an IPv6 header. A header that is cut off stays as it is, and so does another
+/// protocol's, which may be shorter.
 pub(super) fn set_ipv6(packet: &mut Packet, set: &SetIpv6) {
     let Some(l3) = packet.l3().filter(|_| packet.l3_type() == Some(ethertype::IPV6)) else { return };
     let l4 = packet.l4_of_ipv6();
@@ -47,7 +48,8 @@ pub(super) fn set_ipv6(packet: &mut Packet, set: &SetIpv6) {
         if new == old {
             continue;
         }
-        // Behind a routing header the checksum covers the final destination (RFC 8200, 8.1), which is not this one.
+        // Behind a routing header the checksum covers the final destination (RFC 8200, 8.1), which
+        // is not this one.
         if let Some(l4) = l4.filter(|l4| !(is_destination && l4.routed)) {
             packet.readdress(l4, &old, &new);
         }
@@ -63,8 +65,8 @@ pub(super) fn set_ipv6(packet: &mut Packet, set: &SetIpv6) {
     header[7] = set.hop_limit.apply(header[7]);
 }
 
-/// Raises the drop precedence of an assured forwarding code point (RFC 2597) by `by`, up to 3: what a meter's remark does. Other code
-/// points stay.
+/// Raises the drop precedence of an assured forwarding code point (RFC 2597) by `by`, up to 3: what
+/// a meter's remark does. Other code points stay.
 pub(super) fn remark(packet: &mut Packet, by: u8) {
     let Some(l3) = packet.l3() else { return };
     let Some(first) = packet.bytes::<2>(l3).map(|word| u16::from_be_bytes(*word)) else { return };
@@ -81,7 +83,8 @@ pub(super) fn remark(packet: &mut Packet, by: u8) {
     }
 }
 
-/// A TOS byte with its drop precedence raised: AFcd is the code point 8c + 2d, in the upper six bits.
+/// A TOS byte with its drop precedence raised: AFcd is the code point 8c + 2d, in the upper six
+/// bits.
 fn remarked(tos: u8, by: u8) -> u8 {
     let (class, precedence) = (tos >> 5, tos >> 3 & 3);
     if (1..=4).contains(&class) && precedence > 0 && tos & 4 == 0 {

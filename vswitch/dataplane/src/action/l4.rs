@@ -15,13 +15,15 @@ mod sctp {
     pub(super) const CHECKSUM: usize = 8;
 }
 
-/// Rewrites the ports. Packets without a whole, well-formed L4 header (later fragments, bad TCP offsets) stay as they are.
+/// Rewrites the ports. Packets without a whole, well-formed L4 header (later fragments, bad TCP
+/// offsets) stay as they are.
 pub(super) fn set_ports(packet: &mut Packet, set: &SetPorts) {
     let Some(l4) = packet.l4() else { return };
     match l4.protocol {
         tcp::PROTOCOL if is_tcp(packet, l4) => {
             let partial = packet.mbuf.csum() == Csum::Partial;
-            // A partial checksum covers the pseudo-header so far: the ports will be summed with the rest.
+            // A partial checksum covers the pseudo-header so far: the ports will be summed with the
+            // rest.
             write(
                 packet,
                 l4,
@@ -69,7 +71,8 @@ fn write(packet: &mut Packet, l4: L4Header, field: usize, set: &SetPorts, adjust
     }
 }
 
-/// The CRC32c is over the whole packet. As Open vSwitch does, a wrong one stays wrong by the same difference.
+/// The CRC32c is over the whole packet. As Open vSwitch does, a wrong one stays wrong by the same
+/// difference.
 fn set_sctp(packet: &mut Packet, l4: L4Header, set: &SetPorts) {
     let at = l4.at + sctp::CHECKSUM;
     let (Some(old), Some(sum)) = (packet.bytes::<4>(l4.at).copied(), packet.bytes::<4>(at).copied()) else { return };

@@ -17,7 +17,8 @@ mod option {
     pub(super) const TARGET: u8 = 2;
 }
 
-/// Rewrites a message. The first link-layer address option that there is counts, as in Open vSwitch.
+/// Rewrites a message. The first link-layer address option that there is counts, as in Open
+/// vSwitch.
 pub(super) fn set_nd(packet: &mut Packet, set: &SetNd) {
     let whole = |l4: &L4Header| l4.protocol == icmp::PROTOCOL_V6 && l4.size >= MESSAGE_LEN;
     let Some(l4) = packet.l4().filter(whole) else { return };
@@ -60,7 +61,8 @@ fn write(packet: &mut Packet, l4: L4Header, at: usize, old: &[u8], new: &[u8]) {
     }
 }
 
-/// Reserved word, and type of the first option. Open vSwitch makes the checksum anew here, wrong or not; so do we.
+/// Reserved word, and type of the first option. Open vSwitch makes the checksum anew here, wrong or
+/// not; so do we.
 fn set_extension(packet: &mut Packet, l4: L4Header, set: &SetNd) {
     if let Some(field) = packet.bytes_mut::<4>(l4.at + 4) {
         *field = set.reserved.apply(u32::from_be_bytes(*field)).to_be_bytes();

@@ -19,10 +19,12 @@ pub struct Masked<T> {
     pub mask: T,
 }
 
-/// One step of what happens to a packet. Equal ones do the same: a meter or stage is equal to itself only.
+/// One step of what happens to a packet. Equal ones do the same: a meter or stage is equal to
+/// itself only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// A copy leaves by this port (the packet itself if this is the last op). Never a patch port: those are translated through.
+    /// A copy leaves by this port (the packet itself if this is the last op). Never a patch port:
+    /// those are translated through.
     Output(PortId),
     /// A copy of at most this many bytes leaves by this port.
     OutputTruncated(PortId, u16),
@@ -53,7 +55,8 @@ pub enum Op {
     SetArp(Box<SetArp>),
     /// Rewrites a neighbour discovery message.
     SetNd(Box<SetNd>),
-    /// Drops the packet, and everything that would follow, if the meter says so. Remarks DSCP if the meter says so.
+    /// Drops the packet, and everything that would follow, if the meter says so. Remarks DSCP if
+    /// the meter says so.
     Meter(Arc<Meter>),
     /// A copy goes to controllers.
     PacketIn(Box<PacketInOp>),
@@ -63,17 +66,22 @@ pub enum Op {
     Ct(Box<CtOp>),
     /// The tracker knows nothing of the packet any more.
     CtClear,
-    /// The connections that the packet met as new go, of whatever zone. What it met as established stays.
+    /// The connections that the packet met as new go, of whatever zone. What it met as established
+    /// stays.
     CtForget,
-    /// The sender is told that the packet was refused: an answer to it as it came in is made, and goes its own way.
+    /// The sender is told that the packet was refused: an answer to it as it came in is made, and
+    /// goes its own way.
     Reject(Box<RejectOp>),
     /// The packet is put into another one, which the ops behind this work on.
     Encap(Arc<EncapOp>),
-    /// The packet comes out of a tunnel, if the worker finds that it is well-formed and for one of our ports: it goes on in that port's bridge. On a copy, unless it is the last op.
+    /// The packet comes out of a tunnel, if the worker finds that it is well-formed and for one of
+    /// our ports: it goes on in that port's bridge. On a copy, unless it is the last op.
     Decap(Box<DecapOp>),
-    /// A next hop is asked for its address, if it was not just now; a copy of the packet waits for the answer.
+    /// A next hop is asked for its address, if it was not just now; a copy of the packet waits for
+    /// the answer.
     Ask(Arc<AskOp>),
-    /// What an ARP packet or a neighbour advertisement says that leaves by this port is noted, if it is asked for.
+    /// What an ARP packet or a neighbour advertisement says that leaves by this port is noted, if
+    /// it is asked for.
     Snoop(PortId),
     /// One of two ways, by the packet's length. Always the last op.
     CheckLen(Box<CheckLen>),
@@ -113,7 +121,8 @@ impl Op {
         }
     }
 
-    /// It gives controllers copies of packets, or something in it does: they are told what a packet was when it came in. Of those that wait for them they are not.
+    /// It gives controllers copies of packets, or something in it does: they are told what a packet
+    /// was when it came in. Of those that wait for them they are not.
     #[must_use]
     pub fn tells(&self) -> bool {
         match self {
@@ -231,13 +240,15 @@ pub struct PacketInOp {
     pub cookie: u64,
     /// Given by the rule.
     pub userdata: Arc<[u8]>,
-    /// Metadata as it is at this point; only the metadata words ([`vswitch_flow::FIRST_PACKET_WORD`]) count.
+    /// Metadata as it is at this point; only the metadata words
+    /// ([`vswitch_flow::FIRST_PACKET_WORD`]) count.
     pub metadata: FlowKey,
     /// Metadata bits that `metadata` defines; the others come from the packet that is executed.
     pub defined: FlowMask,
     /// Limits it.
     pub meter: Option<Arc<Meter>>,
-    /// That one, or another one in front of it in its list, drops what is too much: its port is not charged.
+    /// That one, or another one in front of it in its list, drops what is too much: its port is not
+    /// charged.
     pub metered: bool,
     /// Where the packet goes on when it is resumed; none: it was a copy.
     pub continuation: Option<Arc<crate::pipeline::Continuation>>,
@@ -306,7 +317,8 @@ pub struct DecapOp {
     pub vtep: PortId,
     /// What it says that it is.
     pub kind: vswitch_overlay::TunnelKind,
-    /// Bytes that are left of it before it comes out (`output(port=N,max_len=N)`). What was cut from a header's payload makes it malformed, as in Open vSwitch.
+    /// Bytes that are left of it before it comes out (`output(port=N,max_len=N)`). What was cut
+    /// from a header's payload makes it malformed, as in Open vSwitch.
     pub max: Option<u16>,
 }
 

@@ -28,9 +28,11 @@ pub(crate) mod extension {
 pub(crate) struct Chain {
     /// Protocol behind them: the last next header.
     pub(crate) protocol: u8,
-    /// A routing header has segments left, so that the destination address is not part of L4 checksums.
+    /// A routing header has segments left, so that the destination address is not part of L4
+    /// checksums.
     pub(crate) routed: bool,
-    /// Where the fragment header is, from the packet's front; the last one of several. Those of atomic fragments (RFC 6946) are none.
+    /// Where the fragment header is, from the packet's front; the last one of several. Those of
+    /// atomic fragments (RFC 6946) are none.
     pub(crate) fragment: Option<usize>,
     /// How many.
     pub(crate) fragments: usize,
@@ -54,7 +56,8 @@ pub(super) struct L4Header {
     pub(super) size: usize,
     /// Protocol number: the last next header of IPv6.
     pub(super) protocol: u8,
-    /// IPv6: a routing header has segments left, so that the destination address is not part of the checksum.
+    /// IPv6: a routing header has segments left, so that the destination address is not part of the
+    /// checksum.
     pub(super) routed: bool,
 }
 
@@ -99,7 +102,8 @@ impl Packet {
         ip::remark(self, by);
     }
 
-    /// Bytes of the packet, without what lies behind its IP packet: what `check_pkt_larger` looks at.
+    /// Bytes of the packet, without what lies behind its IP packet: what `check_pkt_larger` looks
+    /// at.
     #[must_use]
     pub fn content_len(&self) -> usize {
         match self.layers.l3_end {
@@ -146,7 +150,8 @@ impl Packet {
         self.l3()?.checked_sub(2).and_then(|at| self.bytes(at)).map(|kind| u16::from_be_bytes(*kind))
     }
 
-    /// The L4 header of an IP packet; none for a later fragment, which has none, and for a packet whose IP header is malformed.
+    /// The L4 header of an IP packet; none for a later fragment, which has none, and for a packet
+    /// whose IP header is malformed.
     pub(super) fn l4(&self) -> Option<L4Header> {
         match self.l3_type()? {
             ethertype::IPV4 => self.l4_of_ipv4(),
@@ -176,8 +181,8 @@ impl Packet {
         (!later).then_some(L4Header { at, size, protocol: chain.protocol, routed: chain.routed })
     }
 
-    /// Walks over the extension headers up to the L4 header that extraction found (of a later fragment: up to its part of the payload):
-    /// bounded by it.
+    /// Walks over the extension headers up to the L4 header that extraction found (of a later
+    /// fragment: up to its part of the payload): bounded by it.
     pub(crate) fn chain_of_ipv6(&self) -> Option<Chain> {
         let l3 = self.l3()?;
         let header: &[u8; 40] = self.bytes(l3)?;
@@ -205,7 +210,8 @@ impl Packet {
         Some(chain)
     }
 
-    /// Adjusts the L4 checksum to an address that changes from `old` to `new`: TCP, UDP and, in IPv6, ICMPv6 cover the addresses.
+    /// Adjusts the L4 checksum to an address that changes from `old` to `new`: TCP, UDP and, in
+    /// IPv6, ICMPv6 cover the addresses.
     pub(super) fn readdress(&mut self, l4: L4Header, old: &[u8], new: &[u8]) {
         let v6 = old.len() == 16;
         let field = match l4.protocol {

@@ -1,23 +1,32 @@
 //! The caches: decisions of the pipeline, kept per worker.
 //!
-//! **Where in the walk**: between parse and pipeline. A plain packet's first bytes are its [`Compact`] key, looked up in the exact-match cache; any packet's
-//! [`vswitch_flow::FlowKey`] is looked up in the megaflow cache; what neither knows is translated, and the translation kept in both.
+//! **Where in the walk**: between parse and pipeline. A plain packet's first bytes are its
+//! [`Compact`] key, looked up in the exact-match cache; any packet's [`vswitch_flow::FlowKey`] is
+//! looked up in the megaflow cache; what neither knows is translated, and the translation kept in
+//! both.
 //!
-//! **Connections**: a packet that meets `ct()` takes several decisions, one per stage. What they come to for one direction of a connection is a [`ConnectionProgram`], in the
-//! exact-match cache too: so a packet of an established connection costs one lookup. The [`Recorder`] writes programs down, from packets that took the slow path.
+//! **Connections**: a packet that meets `ct()` takes several decisions, one per stage. What they
+//! come to for one direction of a connection is a [`ConnectionProgram`], in the exact-match cache
+//! too: so a packet of an established connection costs one lookup. The [`Recorder`] writes programs
+//! down, from packets that took the slow path.
 //!
-//! **Design**: everything here belongs to one worker and is written by it alone. A [`Megaflow`] is a translation with counters; the control
-//! side has a reference to each and credits what they counted, whenever it likes ([`Collector`]); it is also the one that frees them.
+//! **Design**: everything here belongs to one worker and is written by it alone. A [`Megaflow`] is
+//! a translation with counters; the control side has a reference to each and credits what they
+//! counted, whenever it likes ([`Collector`]); it is also the one that frees them.
 //!
-//! **Validity**: a decision remembers what it depends on ([`Deps`]) and the world and epoch in which it was last found good. The cache has
-//! a *tick*, which rises when world or epoch do; a megaflow of the present tick is good (one load, one compare per packet), and so is a [`Path`] of the present *stamp*. One of an
-//! earlier tick is checked against its dependencies once. If one of them has changed, and not only by rules that its packets could
-//! not meet (`validity`), it is decided anew (`revalidate`): it is the same decision still, and good again, or it goes. So a change costs each megaflow that did not depend on it one
-//! check, one that did a translation, when a packet hits it; and nothing is flushed.
+//! **Validity**: a decision remembers what it depends on ([`Deps`]) and the world and epoch in
+//! which it was last found good. The cache has a *tick*, which rises when world or epoch do; a
+//! megaflow of the present tick is good (one load, one compare per packet), and so is a [`Path`] of
+//! the present *stamp*. One of an earlier tick is checked against its dependencies once. If one of
+//! them has changed, and not only by rules that its packets could not meet (`validity`), it is
+//! decided anew (`revalidate`): it is the same decision still, and good again, or it goes. So a
+//! change costs each megaflow that did not depend on it one check, one that did a translation, when
+//! a packet hits it; and nothing is flushed.
 //!
-//! **Limits**: [`crate::limits::MEGAFLOWS_MAX`] and [`crate::limits::MEGAFLOW_MASKS_MAX`] per worker, exact-match entries fixed, and no megaflow of more than
-//! [`crate::limits::MEGAFLOW_LEN_MAX`]. A full cache lets go of what was not used for the longest time, among a few it looks at. What was not
-//! used for 10 s goes anyway.
+//! **Limits**: [`crate::limits::MEGAFLOWS_MAX`] and [`crate::limits::MEGAFLOW_MASKS_MAX`] per
+//! worker, exact-match entries fixed, and no megaflow of more than
+//! [`crate::limits::MEGAFLOW_LEN_MAX`]. A full cache lets go of what was not used for the longest
+//! time, among a few it looks at. What was not used for 10 s goes anyway.
 //!
 //! **Threads**: a [`Cache`] is a worker's own; [`CacheShared`] is between it and the control side.
 
@@ -61,13 +70,15 @@ use std::sync::Arc;
 use tunnel::decap::DecapCache;
 use tunnel::tunnels::Tunnels;
 
-/// Megaflows that may wait to be freed by the control side, for each one that may be kept: beyond, nothing new is kept.
+/// Megaflows that may wait to be freed by the control side, for each one that may be kept: beyond,
+/// nothing new is kept.
 const OUTSTANDING_FACTOR: u64 = 4;
 
 /// Megaflows looked at when one has to go.
 const EVICTION_SEARCH: usize = 8;
 
-/// Per millisecond: megaflows and paths looked at for idleness, places of the exact-match caches swept for dead ones.
+/// Per millisecond: megaflows and paths looked at for idleness, places of the exact-match caches
+/// swept for dead ones.
 const IDLE_SEARCH: usize = 16;
 const SWEEP: usize = 128;
 
@@ -109,12 +120,14 @@ pub struct Cache {
     hand: usize,
     /// Places left to sweep since the last megaflow died.
     unswept: usize,
-    /// Rises when an entry of an exact-match cache changes, and where it stood when the keys of the burst were found.
+    /// Rises when an entry of an exact-match cache changes, and where it stood when the keys of the
+    /// burst were found.
     version: u64,
     located: u64,
     /// The keys of a burst.
     pub(crate) keys: Box<[Compact; BURST]>,
-    /// The kinds of all keys of the burst, one bit for each, until they are looked up; 0: nobody knows.
+    /// The kinds of all keys of the burst, one bit for each, until they are looked up; 0: nobody
+    /// knows.
     kinds: u8,
     /// All packets of the last burst had one key, as far as is known.
     one: bool,
@@ -172,7 +185,8 @@ impl Cache {
         self.next_tick();
     }
 
-    /// Before every burst: what the control side asked for. Returns whether anything is to be looked up.
+    /// Before every burst: what the control side asked for. Returns whether anything is to be
+    /// looked up.
     #[inline]
     pub fn begin(&mut self) -> bool {
         let (enabled, flushes) = (self.shared.is_enabled(), self.shared.flushes());
@@ -246,7 +260,8 @@ impl Cache {
         true
     }
 
-    /// Does what the packets of a megaflow cause beside their ops. At most once a millisecond, and after every change.
+    /// Does what the packets of a megaflow cause beside their ops. At most once a millisecond, and
+    /// after every change.
     #[cold]
     pub(crate) fn effects(&self, megaflow: &Megaflow, world: &World, now: Millis) {
         for effect in &megaflow.effects {
@@ -312,7 +327,8 @@ impl Cache {
         Ok(megaflow)
     }
 
-    /// Puts a megaflow into the exact-match cache, for packets that are byte for byte like this one where it matters.
+    /// Puts a megaflow into the exact-match cache, for packets that are byte for byte like this one
+    /// where it matters.
     pub(crate) fn remember(&mut self, key: &Compact, megaflow: &Arc<Megaflow>) {
         self.version += 1;
         match key.kind {
@@ -396,7 +412,8 @@ impl Cache {
         &self.shared.stats
     }
 
-    /// Forgets everything. Exact-match entries of dead megaflows are none, and are swept: writing all of them at once would take longer than a queue can wait.
+    /// Forgets everything. Exact-match entries of dead megaflows are none, and are swept: writing
+    /// all of them at once would take longer than a queue can wait.
     fn clear(&mut self) {
         self.version += 1;
         self.stamp += 1;

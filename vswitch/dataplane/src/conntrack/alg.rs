@@ -1,10 +1,14 @@
-//! FTP's control connections: who announces a data connection, and under which address the other end is told of it.
+//! FTP's control connections: who announces a data connection, and under which address the other
+//! end is told of it.
 //!
-//! **Semantics**: Open vSwitch 3.1's. Whoever names an address must name his own, as he or as the other end knows it; else, and if nobody understands it, the packet is
-//! `+inv`, and goes on. Where the connection is translated, so is the address in the text, and the numbers of what follows it. Chosen otherwise: a segment that is sent again
-//! is the same one again; `EPRT` and 229 are read over IPv4, too; what cannot be rewritten is not expected.
+//! **Semantics**: Open vSwitch 3.1's. Whoever names an address must name his own, as he or as the
+//! other end knows it; else, and if nobody understands it, the packet is `+inv`, and goes on. Where
+//! the connection is translated, so is the address in the text, and the numbers of what follows it.
+//! Chosen otherwise: a segment that is sent again is the same one again; `EPRT` and 229 are read
+//! over IPv4, too; what cannot be rewritten is not expected.
 //!
-//! **Limits**: text that becomes longer needs one unsegmented packet with tailroom. SACK blocks stay as they are (as Open vSwitch).
+//! **Limits**: text that becomes longer needs one unsegmented packet with tailroom. SACK blocks
+//! stay as they are (as Open vSwitch).
 
 mod text;
 
@@ -32,7 +36,8 @@ pub(super) struct Way {
     pub(super) now: u64,
 }
 
-/// Reads a packet of a control connection after its headers were rewritten, and rewrites its payload and its numbers.
+/// Reads a packet of a control connection after its headers were rewritten, and rewrites its
+/// payload and its numbers.
 #[cold]
 pub(super) fn follow(
     tracker: &Tracker,
@@ -52,7 +57,8 @@ pub(super) fn follow(
     }
 }
 
-/// Reads who waits for a data connection, and lets it be expected. False: nobody understands it, or he speaks for somebody else.
+/// Reads who waits for a data connection, and lets it be expected. False: nobody understands it, or
+/// he speaks for somebody else.
 fn announce(
     tracker: &Tracker,
     datagram: &mut Datagram<'_>,
@@ -104,7 +110,8 @@ fn expected(control: &Control, towards: &Tuple, port: u16) -> Expected {
     Expected { tuple, any_src: false, translate }
 }
 
-/// Replaces text of a packet, whatever its length, and adjusts lengths and checksums. Returns by how much the packet has grown; none, and nothing has changed, if there is no room.
+/// Replaces text of a packet, whatever its length, and adjusts lengths and checksums. Returns by
+/// how much the packet has grown; none, and nothing has changed, if there is no room.
 fn replace(datagram: &mut Datagram<'_>, at: usize, len: usize, new: &[u8]) -> Option<i32> {
     let before = datagram.sum(Sum::new()).folded();
     let [packet] = &mut *datagram.packets else { return None };
@@ -136,7 +143,8 @@ fn replace(datagram: &mut Datagram<'_>, at: usize, len: usize, new: &[u8]) -> Op
     Some(by.into())
 }
 
-/// Replaces bytes of a packet of one segment by more or fewer. None, and nothing has changed: no room.
+/// Replaces bytes of a packet of one segment by more or fewer. None, and nothing has changed: no
+/// room.
 fn splice(packet: &mut Packet, at: usize, len: usize, new: &[u8]) -> Option<()> {
     let end = (at + len <= packet.mbuf.len()).then_some(at + len)?;
     let used = packet.mbuf.len();

@@ -2,7 +2,8 @@
 
 use crate::packet::checksum::Sum;
 
-/// Bytes that were replaced, as one difference (RFC 1624): a checksum that was wrong stays wrong by the same amount.
+/// Bytes that were replaced, as one difference (RFC 1624): a checksum that was wrong stays wrong by
+/// the same amount.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Change {
     sum: Sum,

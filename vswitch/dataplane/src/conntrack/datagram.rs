@@ -1,11 +1,13 @@
-//! What follows the IP headers: the L4 header and its payload, in one packet or across all fragments of a datagram, whatever their segments.
+//! What follows the IP headers: the L4 header and its payload, in one packet or across all
+//! fragments of a datagram, whatever their segments.
 
 use crate::action::Packet;
 use crate::packet::checksum::Sum;
 use crate::packet::ethertype;
 use vswitch_dpdk::crc32c;
 
-/// A packet that is no fragment, or all fragments of a datagram, in order of their offsets. Offsets are from the start of the L4 header.
+/// A packet that is no fragment, or all fragments of a datagram, in order of their offsets. Offsets
+/// are from the start of the L4 header.
 #[derive(Debug)]
 pub(super) struct Datagram<'a> {
     pub(super) packets: &'a mut [Packet],
@@ -35,7 +37,8 @@ impl Datagram<'_> {
         self.packets.iter().map(|packet| packet.mbuf.len()).sum()
     }
 
-    /// Runs `f` on the pieces of the bytes `from..to`, in order; false (and `f` run on some) when there are fewer.
+    /// Runs `f` on the pieces of the bytes `from..to`, in order; false (and `f` run on some) when
+    /// there are fewer.
     fn pieces(&self, mut from: usize, to: usize, mut f: impl FnMut(&[u8])) -> bool {
         let Some(mut left) = to.checked_sub(from) else { return false };
         // Nearly always: one packet, in one segment.
@@ -120,8 +123,8 @@ impl Datagram<'_> {
     }
 }
 
-/// Where the part of an IP packet behind its headers starts and ends, padding left out; none where the headers are malformed. The layers alone do
-/// not say so of packets beyond 64 KiB.
+/// Where the part of an IP packet behind its headers starts and ends, padding left out; none where
+/// the headers are malformed. The layers alone do not say so of packets beyond 64 KiB.
 fn place(packet: &Packet) -> Option<(usize, usize)> {
     let start = Some(usize::from(packet.layers.l4)).filter(|_| packet.layers.l4 != u16::MAX)?;
     let l3 = packet.l3()?;

@@ -1,17 +1,22 @@
 //! `ct()`: from packets to connections and back.
 //!
-//! **Where in the walk**: [`crate::action::Op::Ct`]. A packet comes in, is held if it is a fragment (`fragment`, `waiting`), read and verified (`plain`, nearly always, else `read`; of an error also what it
-//! quotes, `quote`), tracked ([`vswitch_conntrack::Tracker`]), and rewritten as the connection says (`rewrite`). Payloads are read of FTP's control connections only (`alg`).
+//! **Where in the walk**: [`crate::action::Op::Ct`]. A packet comes in, is held if it is a fragment
+//! (`fragment`, `waiting`), read and verified (`plain`, nearly always, else `read`; of an error
+//! also what it quotes, `quote`), tracked ([`vswitch_conntrack::Tracker`]), and rewritten as the
+//! connection says (`rewrite`). Payloads are read of FTP's control connections only (`alg`).
 //!
-//! **Semantics**: Open vSwitch 3.1's userspace datapath: a wrong checksum or length is `+inv`, never a drop. Chosen otherwise: fragments of any length are held, per in_port and tunnel
-//! too; they match the first one's ports behind `ct()`; what is refused is dropped by name.
+//! **Semantics**: Open vSwitch 3.1's userspace datapath: a wrong checksum or length is `+inv`,
+//! never a drop. Chosen otherwise: fragments of any length are held, per in_port and tunnel too;
+//! they match the first one's ports behind `ct()`; what is refused is dropped by name.
 //!
-//! **Design**: reading and rewriting know only datagrams (`datagram`): a packet, or all fragments of one, so that both are done by the same code. A checksum is summed once: that it is right is
+//! **Design**: reading and rewriting know only datagrams (`datagram`): a packet, or all fragments
+//! of one, so that both are done by the same code. A checksum is summed once: that it is right is
 //! remembered in the mbuf; rewriting adjusts it by the difference.
 //!
 //! **Limits**: of fragments, see `waiting`. Nothing else is kept here.
 //!
-//! **Threads**: one [`Conntrack`] for all workers, `&self`. Fragments are behind a short lock, whole packets are not.
+//! **Threads**: one [`Conntrack`] for all workers, `&self`. Fragments are behind a short lock,
+//! whole packets are not.
 
 mod alg;
 mod change;
@@ -71,7 +76,8 @@ pub struct CtPlace {
 }
 
 impl CtPlace {
-    /// What is asked of a packet here: the request, with what an earlier `ct()` said if there was one.
+    /// What is asked of a packet here: the request, with what an earlier `ct()` said if there was
+    /// one.
     #[inline]
     fn ask<'a>(&self, request: &'a Request) -> Cow<'a, Request> {
         asked(request, self.before, self.cached, self.unknown)
@@ -87,7 +93,8 @@ const fn way(request: &Request, before: u32, now: Millis) -> alg::Way {
     alg::Way { nat: request.nat.is_some(), before, now: now.0 }
 }
 
-/// What is asked of a packet that comes with a `ct_state` of an earlier `ct()` of the same zone (0: none); see [`CtPlace`].
+/// What is asked of a packet that comes with a `ct_state` of an earlier `ct()` of the same zone (0:
+/// none); see [`CtPlace`].
 #[inline]
 #[must_use]
 pub fn asked(request: &Request, before: u32, cached: bool, unknown: bool) -> Cow<'_, Request> {
@@ -158,7 +165,8 @@ impl Conntrack {
         &self.tracker
     }
 
-    /// A packet meets `ct()`. Beside what becomes of it: how the next packet like it may be judged without looking for its connection, if it was one packet alone.
+    /// A packet meets `ct()`. Beside what becomes of it: how the next packet like it may be judged
+    /// without looking for its connection, if it was one packet alone.
     #[must_use]
     pub fn track(&self, packet: Packet, request: &Request, place: CtPlace) -> (Outcome, Option<Link>) {
         let way = place.way(request);
@@ -177,7 +185,8 @@ impl Conntrack {
         (outcome, link)
     }
 
-    /// [`Self::track`], of a packet of which `seen` is what [`plainly_seen`] says, and which is [`asked`] this by a worker, now. The verdict is written where there is room for it.
+    /// [`Self::track`], of a packet of which `seen` is what [`plainly_seen`] says, and which is
+    /// [`asked`] this by a worker, now. The verdict is written where there is room for it.
     ///
     /// # Errors
     /// Why the packet is to be dropped.
@@ -283,7 +292,8 @@ impl Conntrack {
         self.waiting.counts()
     }
 
-    /// Gives up fragments whose others did not come. A worker, every millisecond; it does nothing most of the time.
+    /// Gives up fragments whose others did not come. A worker, every millisecond; it does nothing
+    /// most of the time.
     pub fn maintain(&self, now: Millis, mut drop: impl FnMut(PortId, Mbuf, DropReason)) {
         self.waiting.maintain(now, &mut drop);
     }

@@ -1,4 +1,5 @@
-//! Reads packets of the plainest form: no fragments, no options of IP, headers in one segment. Nearly all packets are; others are `read`'s.
+//! Reads packets of the plainest form: no fragments, no options of IP, headers in one segment.
+//! Nearly all packets are; others are `read`'s.
 
 use super::datagram::be16;
 use super::read::{SYN, scale_among, segment, with_ports};
@@ -19,8 +20,10 @@ pub enum Plain {
 }
 
 impl Plain {
-    /// Reads a packet of TCP or UDP, of IPv6 if `v6`, whose headers lie where the layers say, without options and whole, as a compact key or [`seen`] has found out. None: its checksums or lengths are not right, or not in one segment; it is to be tracked as any other. That
-    /// they are right is remembered in the mbuf.
+    /// Reads a packet of TCP or UDP, of IPv6 if `v6`, whose headers lie where the layers say,
+    /// without options and whole, as a compact key or [`seen`] has found out. None: its checksums
+    /// or lengths are not right, or not in one segment; it is to be tracked as any other. That they
+    /// are right is remembered in the mbuf.
     #[inline(always)] // into the fast path: a call for it costs 5 cycles of its 150
     #[allow(clippy::inline_always)] // see above
     pub fn read(mbuf: &mut Mbuf, layers: Layers, v6: bool) -> Option<Self> {
@@ -62,11 +65,13 @@ impl Plain {
         };
         let plain = match protocol {
             protocol::TCP => {
-                // First: what is read of a header before it is summed would have to be kept meanwhile.
+                // First: what is read of a header before it is summed would have to be kept
+                // meanwhile.
                 if unchecked {
                     is_right()?;
                 }
-                // Options are left out: those of a SYN are whoever's business that has one ([`seen`]).
+                // Options are left out: those of a SYN are whoever's business that has one
+                // ([`seen`]).
                 Self::Tcp(segment(body.first_chunk()?, len)?, v6)
             }
             protocol::UDP => {
@@ -113,8 +118,10 @@ impl Plain {
     }
 }
 
-/// What the tracker is to see of a packet of the plainest form: TCP or UDP, no fragment, no options of IP, in one segment, all of it right. The same as [`super::Conntrack::track`] would read,
-/// sooner; into a place where it stays: what is written in pieces and moved at once waits for its pieces. None: it may be anything, and nothing of what was written counts.
+/// What the tracker is to see of a packet of the plainest form: TCP or UDP, no fragment, no options
+/// of IP, in one segment, all of it right. The same as [`super::Conntrack::track`] would read,
+/// sooner; into a place where it stays: what is written in pieces and moved at once waits for its
+/// pieces. None: it may be anything, and nothing of what was written counts.
 #[must_use]
 #[inline]
 pub fn seen<'s>(packet: &mut Packet, zone: u16, to: &'s mut Seen) -> Option<&'s Seen> {

@@ -7,7 +7,8 @@ use crate::action::{TCP_LEN, UDP_LEN};
 use crate::packet::ethertype;
 use vswitch_conntrack::protocol;
 
-/// The protocol of what was fragmented. In a later fragment of IPv6 extraction sees 44, fragment, as Open vSwitch does.
+/// The protocol of what was fragmented. In a later fragment of IPv6 extraction sees 44, fragment,
+/// as Open vSwitch does.
 fn protocol(datagram: &Datagram<'_>) -> Option<u8> {
     datagram.first().and_then(|packet| match packet.l3_type()? {
         ethertype::IPV4 => packet.bytes::<10>(packet.l3()?).map(|header| header[9]),

@@ -1,4 +1,5 @@
-//! The packet that an ICMP or ICMPv6 error quotes: its tuple, and its translation. (What it is to the connection is the tracker's matter.)
+//! The packet that an ICMP or ICMPv6 error quotes: its tuple, and its translation. (What it is to
+//! the connection is the tracker's matter.)
 
 use super::change::Change;
 use super::datagram::{Datagram, be16};
@@ -22,8 +23,9 @@ const L4_MIN: usize = 8;
 /// IPv6 extension headers that are walked over in a quoted packet.
 const EXTENSIONS_MAX: usize = 8;
 
-/// Reads the quoted packet: its tuple, as quoted. None where too little of it is there, where it is a fragment (as in Open vSwitch the first one too) or an error itself. Its checksums
-/// and lengths are not looked at: they are those of a packet that was cut.
+/// Reads the quoted packet: its tuple, as quoted. None where too little of it is there, where it is
+/// a fragment (as in Open vSwitch the first one too) or an error itself. Its checksums and lengths
+/// are not looked at: they are those of a packet that was cut.
 pub(super) fn read(datagram: &Datagram<'_>, family: Family) -> Option<(Quote, Tuple)> {
     let (quote, tuple) = match family {
         Family::V4 => ipv4(datagram)?,
@@ -88,8 +90,8 @@ fn ipv6(datagram: &Datagram<'_>) -> Option<(Quote, Tuple)> {
     Some((quote, tuple))
 }
 
-/// Translates the quoted packet. Its checksums are adjusted where they are quoted (of SCTP not: it covers what was cut off); `message` learns of every
-/// byte that changes.
+/// Translates the quoted packet. Its checksums are adjusted where they are quoted (of SCTP not: it
+/// covers what was cut off); `message` learns of every byte that changes.
 pub(super) fn rewrite(datagram: &mut Datagram<'_>, quote: Quote, rewrite: &Rewrite, message: &mut Change) {
     let (mut header, mut l4) = (Change::default(), Change::default());
     let covered = quote.protocol != protocol::ICMP;
@@ -127,7 +129,8 @@ pub(super) fn rewrite(datagram: &mut Datagram<'_>, quote: Quote, rewrite: &Rewri
     }
 }
 
-/// Where the port of an end lies in the quoted L4 header. Of ICMP only the source's is one: the identifier.
+/// Where the port of an end lies in the quoted L4 header. Of ICMP only the source's is one: the
+/// identifier.
 const fn port_at(quote: Quote, is_source: bool) -> Option<usize> {
     match (quote.protocol, quote.family) {
         (protocol::TCP | protocol::UDP | protocol::SCTP, _) => Some(if is_source { 0 } else { 2 }),

@@ -24,13 +24,14 @@ pub(super) enum Message {
 #[derive(Clone, Copy)]
 struct Ip {
     tuple: Tuple,
-    /// The sum over the pseudo-header. Like Open vSwitch's it has the destination of the IPv6 header, also where a routing header
-    /// leads to another one: such packets are invalid.
+    /// The sum over the pseudo-header. Like Open vSwitch's it has the destination of the IPv6
+    /// header, also where a routing header leads to another one: such packets are invalid.
     pseudo: Sum,
 }
 
-/// Reads a packet that is no fragment, or a whole datagram. None: a length or checksum is wrong, or it is nothing that can be tracked; it is
-/// `+inv` then. An L4 checksum that was summed and is right is remembered as [`Csum::Good`].
+/// Reads a packet that is no fragment, or a whole datagram. None: a length or checksum is wrong, or
+/// it is nothing that can be tracked; it is `+inv` then. An L4 checksum that was summed and is
+/// right is remembered as [`Csum::Good`].
 pub(super) fn read(datagram: &mut Datagram<'_>, zone: u16) -> Option<Message> {
     let len = datagram.len();
     let mut ip = ip(datagram.first()?, len)?;
@@ -110,8 +111,8 @@ fn trusted(datagram: &Datagram<'_>) -> Trust {
     }
 }
 
-/// Whether a checksum is right that `is_right` computes; not twice for the same packet. `partial`: the protocol is one of which a partial one is
-/// as good.
+/// Whether a checksum is right that `is_right` computes; not twice for the same packet. `partial`:
+/// the protocol is one of which a partial one is as good.
 fn verified(datagram: &mut Datagram<'_>, partial: bool, is_right: impl FnOnce(&Datagram<'_>) -> bool) -> bool {
     match trusted(datagram) {
         Trust::Right => return true,
@@ -152,8 +153,8 @@ fn tcp(datagram: &mut Datagram<'_>, ip: Ip, len: usize) -> Option<Message> {
     Some(seen(datagram, tuple, L4::Tcp(segment)))
 }
 
-/// What a TCP header says, options apart; `len`: bytes of it, its options and its payload. None: its options end behind them. That it is no shorter than it is was found out by
-/// whoever asks.
+/// What a TCP header says, options apart; `len`: bytes of it, its options and its payload. None:
+/// its options end behind them. That it is no shorter than it is was found out by whoever asks.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // halves
 pub(super) fn segment(header: &[u8; TCP_LEN], len: usize) -> Option<tcp::Segment> {
@@ -174,7 +175,8 @@ pub(super) fn segment(header: &[u8; TCP_LEN], len: usize) -> Option<tcp::Segment
 /// Only with it a window scale counts (RFC 7323, 1.3).
 pub(super) const SYN: u8 = 2;
 
-/// The shift of the window scale option; the first one of several. Options behind a malformed one are not read.
+/// The shift of the window scale option; the first one of several. Options behind a malformed one
+/// are not read.
 fn window_scale(datagram: &Datagram<'_>, header_len: usize) -> Option<u8> {
     let mut options = [0; 40];
     let options = options.get_mut(..header_len - TCP_LEN)?;
@@ -199,7 +201,8 @@ pub(super) fn scale_among(options: &[u8]) -> Option<u8> {
     }
 }
 
-/// RFC 768. A length that leaves bytes over is none of ours (RFC 9868): the checksum tells, which like Open vSwitch's is over all bytes.
+/// RFC 768. A length that leaves bytes over is none of ours (RFC 9868): the checksum tells, which
+/// like Open vSwitch's is over all bytes.
 fn udp(datagram: &mut Datagram<'_>, ip: Ip, len: usize) -> Option<Message> {
     let header: [u8; UDP_LEN] = datagram.read(0)?;
     let claimed = usize::from(be16([header[4], header[5]]));
@@ -249,8 +252,8 @@ fn icmp(datagram: &mut Datagram<'_>, ip: Ip) -> Option<Message> {
     })
 }
 
-/// Messages about another packet that are followed: unreachable, source quench, redirect, time exceeded, parameter problem; of ICMPv6 unreachable, too big,
-/// time exceeded, parameter problem.
+/// Messages about another packet that are followed: unreachable, source quench, redirect, time
+/// exceeded, parameter problem; of ICMPv6 unreachable, too big, time exceeded, parameter problem.
 const fn is_error(family: Family, kind: u8) -> bool {
     match family {
         Family::V4 => matches!(kind, 3 | 4 | 5 | 11 | 12),
@@ -264,8 +267,8 @@ pub(super) fn with_ports(mut tuple: Tuple, [a, b, c, d]: &[u8; 4]) -> Option<Tup
     (tuple.src.port != 0 && tuple.dst.port != 0).then_some(tuple)
 }
 
-/// The tuple of a request or reply; none of other messages: errors, and what is no conversation of two (neighbour discovery, router
-/// solicitation, address masks).
+/// The tuple of a request or reply; none of other messages: errors, and what is no conversation of
+/// two (neighbour discovery, router solicitation, address masks).
 pub(super) fn with_identifier(mut tuple: Tuple, header: &[u8; ICMP_LEN]) -> Option<Tuple> {
     let [kind, code, _, _, high, low, ..] = *header;
     let known = match tuple.family {

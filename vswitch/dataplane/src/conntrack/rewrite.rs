@@ -1,4 +1,5 @@
-//! Writes into a packet, or into all fragments of a datagram, what the tracker says: addresses and ports, and every checksum over them.
+//! Writes into a packet, or into all fragments of a datagram, what the tracker says: addresses and
+//! ports, and every checksum over them.
 
 use super::change::Change;
 use super::datagram::{Datagram, SCTP_CHECKSUM, be16};
@@ -53,7 +54,8 @@ pub(super) fn rewrite(datagram: &mut Datagram<'_>, message: &Message, rewrite: &
     }
 }
 
-/// Rewrites the addresses of all packets, and the checksum of their IPv4 headers. Returns what changed in the pseudo-header.
+/// Rewrites the addresses of all packets, and the checksum of their IPv4 headers. Returns what
+/// changed in the pseudo-header.
 fn addresses(datagram: &mut Datagram<'_>, family: Family, rewrite: &Rewrite) -> Change {
     let routed =
         family == Family::V6 && datagram.first().and_then(Packet::chain_of_ipv6).is_some_and(|chain| chain.routed);
@@ -62,7 +64,8 @@ fn addresses(datagram: &mut Datagram<'_>, family: Family, rewrite: &Rewrite) -> 
         let mut unseen = Change::default();
         for (end, is_source) in [(&rewrite.src, true), (&rewrite.dst, false)] {
             let Some(End { addr, .. }) = end else { continue };
-            // Behind a routing header the checksum covers the final destination (RFC 8200, 8.1), which is not this one.
+            // Behind a routing header the checksum covers the final destination (RFC 8200, 8.1),
+            // which is not this one.
             let covered = i == 0 && (is_source || !routed);
             address(packet, family, is_source, *addr, if covered { &mut pseudo } else { &mut unseen });
         }

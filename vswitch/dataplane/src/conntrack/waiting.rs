@@ -1,13 +1,16 @@
 //! Fragments that wait for the others of their datagram.
 //!
-//! **Design**: fragments are as they came, sorted by offset; the last missing one takes all of them away. A fragment that overlaps another one is dropped: of IPv4 the
-//! datagram may still be completed by others (as in Open vSwitch), of IPv6 it is dropped as a whole, with what comes of it later (RFC 5722). One that comes twice is
-//! dropped alone.
+//! **Design**: fragments are as they came, sorted by offset; the last missing one takes all of them
+//! away. A fragment that overlaps another one is dropped: of IPv4 the datagram may still be
+//! completed by others (as in Open vSwitch), of IPv6 it is dropped as a whole, with what comes of
+//! it later (RFC 5722). One that comes twice is dropped alone.
 //!
-//! **Limits**: of datagrams and mbufs, in all and per port ([`crate::limits`]). A port beyond its own gives up its oldest datagram, a full table that of the port that has most. What is given up
+//! **Limits**: of datagrams and mbufs, in all and per port ([`crate::limits`]). A port beyond its
+//! own gives up its oldest datagram, a full table that of the port that has most. What is given up
 //! waits for [`Waiting::maintain`], which has somebody to tell.
 //!
-//! **Threads**: one lock around everything, held for some hundred nanoseconds per fragment. Fragments are rare, and allocate.
+//! **Threads**: one lock around everything, held for some hundred nanoseconds per fragment.
+//! Fragments are rare, and allocate.
 
 use super::fragment::{Fragment, Key};
 use crate::action::Packet;
@@ -40,7 +43,8 @@ pub(super) enum Arrival {
 #[derive(Debug)]
 pub(super) struct Waiting {
     table: Mutex<Table>,
-    /// When [`Self::maintain`] has something to do, in milliseconds; `u64::MAX`: never. A hint: written under the lock, read without.
+    /// When [`Self::maintain`] has something to do, in milliseconds; `u64::MAX`: never. A hint:
+    /// written under the lock, read without.
     due: AtomicU64,
 }
 
@@ -261,7 +265,8 @@ impl Table {
         self.given_up.extend(parts.into_iter().map(overlaps));
     }
 
-    /// Gives up old datagrams until there is room for more; false when there is none. Each round takes one of at most [`FRAGMENTED_MAX`].
+    /// Gives up old datagrams until there is room for more; false when there is none. Each round
+    /// takes one of at most [`FRAGMENTED_MAX`].
     fn make_room(&mut self, port: u16, more: Used) -> bool {
         if more.mbufs > FRAGMENT_MBUFS_PER_PORT_MAX {
             return false;

@@ -1,24 +1,28 @@
-//! The table of a group that chooses as Maglev does (Eisenbud et al. 2016, section 3.4): made of bucket ids and weights alone, so that whoever
-//! has the same buckets chooses alike, however they came to be there.
+//! The table of a group that chooses as Maglev does (Eisenbud et al. 2016, section 3.4): made of
+//! bucket ids and weights alone, so that whoever has the same buckets chooses alike, however they
+//! came to be there.
 //!
-//! Each bucket goes through all slots in an order of its own, and takes the next free one whenever it is its turn; turns come by weight (Webster's
-//! method). When a bucket goes, its slots are free, and few others change hands: below 1.5 % of the table (tested). Of more only if it had a large share
-//! beside thousands: of 38 % beside 16,383 others 15 %.
+//! Each bucket goes through all slots in an order of its own, and takes the next free one whenever
+//! it is its turn; turns come by weight (Webster's method). When a bucket goes, its slots are free,
+//! and few others change hands: below 1.5 % of the table (tested). Of more only if it had a large
+//! share beside thousands: of 38 % beside 16,383 others 15 %.
 //!
-//! An order is a permutation without a pattern. The paper's are progressions (a start and a step), and two of those may go side by side: of three such
-//! buckets whose steps were related, one went and a third of the table changed hands.
+//! An order is a permutation without a pattern. The paper's are progressions (a start and a step),
+//! and two of those may go side by side: of three such buckets whose steps were related, one went
+//! and a third of the table changed hands.
 
 use super::SLOTS_MAX;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use vswitch_flow::spec::BucketSpec;
 
-/// Slots of every table: a size that followed the number of buckets would move most connections whenever it changed. As many as 16 bits tell apart,
-/// of which [`nth`] makes permutations.
+/// Slots of every table: a size that followed the number of buckets would move most connections
+/// whenever it changed. As many as 16 bits tell apart, of which [`nth`] makes permutations.
 const SLOTS: usize = SLOTS_MAX;
 const _: () = assert!(SLOTS == 1 << 16, "slots are numbers of 16 bits");
 
-/// Slots that are looked at in all, per slot of the table. It takes about 12 (the sum of 1/k); ids that were made to collide get what is left in order.
+/// Slots that are looked at in all, per slot of the table. It takes about 12 (the sum of 1/k); ids
+/// that were made to collide get what is left in order.
 const LOOKS_PER_SLOT: usize = 64;
 
 /// A bucket that has a weight.
@@ -98,8 +102,8 @@ fn next_free(slots: &[Option<u16>], taker: &mut Taker, looks: &mut usize, lowest
     Some(*lowest).filter(|at| *at < SLOTS)
 }
 
-/// The `i`th slot in the order of a bucket with this digest: each step (a difference, an odd multiple, upper bits added to lower ones) can be undone, so
-/// no two `i` have the same slot.
+/// The `i`th slot in the order of a bucket with this digest: each step (a difference, an odd
+/// multiple, upper bits added to lower ones) can be undone, so no two `i` have the same slot.
 const fn nth(digest: u64, i: u16) -> u16 {
     #[allow(clippy::cast_possible_truncation)] // 16 bits each
     let [a, b, c, d] = [digest as u16, (digest >> 16) as u16 | 1, (digest >> 32) as u16 | 1, (digest >> 48) as u16 | 1];
@@ -109,7 +113,8 @@ const fn nth(digest: u64, i: u16) -> u16 {
     bits ^ bits >> 9
 }
 
-/// All bits of the result depend on all bits of the id. The same on every machine and in every version (the finaliser of SplitMix64): Nodes are to agree.
+/// All bits of the result depend on all bits of the id. The same on every machine and in every
+/// version (the finaliser of SplitMix64): Nodes are to agree.
 const fn digest(id: u32) -> u64 {
     let mut bits = (id as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

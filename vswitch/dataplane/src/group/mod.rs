@@ -1,13 +1,15 @@
 //! Groups: choice among buckets.
 //!
-//! **Where in the walk**: translation. A bucket's actions are translated in place, on a copy of all state: no group type's changes
-//! survive the group.
+//! **Where in the walk**: translation. A bucket's actions are translated in place, on a copy of all
+//! state: no group type's changes survive the group.
 //!
-//! **Design**: a select group has a table of slots, filled by weight; a hash picks a slot. A change of the group moves as few
-//! slots as the new weights need, so that connections stay where they are: so the table has a history (`slots.rs`). One that is to be the same
-//! wherever the buckets are the same has none, and moves some more (`maglev.rs`). Liveness is the caller's business.
+//! **Design**: a select group has a table of slots, filled by weight; a hash picks a slot. A change
+//! of the group moves as few slots as the new weights need, so that connections stay where they
+//! are: so the table has a history (`slots.rs`). One that is to be the same wherever the buckets
+//! are the same has none, and moves some more (`maglev.rs`). Liveness is the caller's business.
 //!
-//! **Limits**: [`crate::limits::BUCKETS_MAX`], [`crate::limits::SELECT_BUCKETS_MAX`], [`SLOTS_MAX`]. To fill the largest table takes 20 ms.
+//! **Limits**: [`crate::limits::BUCKETS_MAX`], [`crate::limits::SELECT_BUCKETS_MAX`],
+//! [`SLOTS_MAX`]. To fill the largest table takes 20 ms.
 //!
 //! **Threads**: immutable but for counters, which are atomics.
 
@@ -32,14 +34,15 @@ pub struct Group {
     pub stats: Arc<GroupStats>,
     /// Milliseconds when it was added (mod-group does not change it).
     pub created_ms: u64,
-    /// For select groups: slots filled by weight (indexes of buckets); a hash picks a slot. A power of two of them, or none if
-    /// no bucket has a weight.
+    /// For select groups: slots filled by weight (indexes of buckets); a hash picks a slot. A power
+    /// of two of them, or none if no bucket has a weight.
     pub slots: Box<[u16]>,
     /// A bucket watches something: whether it takes packets may change without the group.
     pub watched: bool,
 }
 
-/// Counters of a group and its buckets. Added to when megaflows are collected, and by uncached packets.
+/// Counters of a group and its buckets. Added to when megaflows are collected, and by uncached
+/// packets.
 #[derive(Debug, Default)]
 pub struct GroupStats {
     /// Packets.
@@ -65,8 +68,8 @@ impl Group {
         Self::build(spec, now.0, None)
     }
 
-    /// The group after a change: counters start over, the duration goes on, hashes stay with their buckets (known by id) as far as
-    /// the weights allow.
+    /// The group after a change: counters start over, the duration goes on, hashes stay with their
+    /// buckets (known by id) as far as the weights allow.
     #[must_use]
     pub fn modified(&self, spec: GroupSpec) -> Self {
         Self::build(spec, self.created_ms, Some(self))
@@ -85,7 +88,8 @@ impl Group {
         Self { spec, stats, created_ms, slots, watched }
     }
 
-    /// The group after buckets were inserted or removed: as [`Group::modified`], but buckets that `stay` (by id) keep their counters.
+    /// The group after buckets were inserted or removed: as [`Group::modified`], but buckets that
+    /// `stay` (by id) keep their counters.
     #[must_use]
     pub fn rearranged(&self, spec: GroupSpec, stay: impl Fn(u32) -> bool) -> Self {
         let group = self.modified(spec);
@@ -100,11 +104,11 @@ impl Group {
         group
     }
 
-    /// The bucket (by index) that takes a packet: of a select group the one that the hash picks, of others the first that
-    /// lives. None: nothing takes it.
+    /// The bucket (by index) that takes a packet: of a select group the one that the hash picks, of
+    /// others the first that lives. None: nothing takes it.
     ///
-    /// When a bucket of a select group does not live, only its share moves, to the others by their weights. A bucket of weight
-    /// 0 takes nothing, even if all have it.
+    /// When a bucket of a select group does not live, only its share moves, to the others by their
+    /// weights. A bucket of weight 0 takes nothing, even if all have it.
     #[must_use]
     pub fn pick(&self, hash: u32, live: impl Fn(usize) -> bool) -> Option<usize> {
         match self.spec.kind {

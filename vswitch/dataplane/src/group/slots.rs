@@ -7,7 +7,8 @@ use vswitch_flow::spec::BucketSpec;
 /// Slots of a group at least: a bucket's share is exact to 1/256 or better.
 const SLOTS_MIN: usize = 256;
 
-/// Slots of a group at most. Beyond (weights 1 and 65,535), the lightest buckets have a slot each and so more than their share.
+/// Slots of a group at most. Beyond (weights 1 and 65,535), the lightest buckets have a slot each
+/// and so more than their share.
 pub const SLOTS_MAX: usize = 65_536;
 
 /// Slots of the lightest bucket, as long as the table may grow.
@@ -39,8 +40,8 @@ pub(super) fn fill(buckets: &[BucketSpec], old: Option<(&[BucketSpec], &[u16])>)
     slots.into_iter().map(|slot| slot.or_else(|| takers.next()).unwrap_or(0)).collect()
 }
 
-/// How many slots each bucket gets: its share rounded down, and what is left over to those who lost most by rounding; every
-/// bucket with a weight has one at least.
+/// How many slots each bucket gets: its share rounded down, and what is left over to those who lost
+/// most by rounding; every bucket with a weight has one at least.
 fn shares(buckets: &[BucketSpec], total: u64, len: usize) -> Vec<usize> {
     let exact = |bucket: &BucketSpec| u64::from(bucket.weight) * len as u64;
     let mut shares: Vec<usize> =

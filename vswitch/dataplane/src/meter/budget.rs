@@ -1,10 +1,12 @@
 //! What one port may cost a worker: tokens for misses, for packet-ins, for learning.
 //!
-//! **Where in the walk**: behind the caches, where a packet is about to cost more than its way through them.
+//! **Where in the walk**: behind the caches, where a packet is about to cost more than its way
+//! through them.
 //!
-//! **Design**: every worker has a [`Budget`] for every port, so that a port that storms spends its own tokens. An [`Allowance`] is a token bucket in
-//! one word (the virtual scheduling of ITU-T I.371): the moment at which what was spent so far will have run in again. What costs more than was
-//! thought is charged afterwards, as a debt.
+//! **Design**: every worker has a [`Budget`] for every port, so that a port that storms spends its
+//! own tokens. An [`Allowance`] is a token bucket in one word (the virtual scheduling of ITU-T
+//! I.371): the moment at which what was spent so far will have run in again. What costs more than
+//! was thought is charged afterwards, as a debt.
 //!
 //! **Threads**: one worker writes; no locked instruction, no clock read: time is the burst's.
 
@@ -30,7 +32,8 @@ pub struct Rates {
     pub packet_ins: u32,
     /// Flows that learn installs or replaces.
     pub learns: u32,
-    /// Packets that may wait for the address of one next hop, of all ports together; at 0 they are lost. No rate.
+    /// Packets that may wait for the address of one next hop, of all ports together; at 0 they are
+    /// lost. No rate.
     pub waiting: u32,
 }
 
@@ -57,13 +60,15 @@ pub struct Allowance {
     token: u64,
     /// Likewise a full bucket.
     depth: u64,
-    /// When all that was spent will have run in, in nanoseconds of the clock. Not later than now: the bucket is full.
+    /// When all that was spent will have run in, in nanoseconds of the clock. Not later than now:
+    /// the bucket is full.
     full_at: Counter,
     refused: Counter,
 }
 
 impl Allowance {
-    /// A full bucket of `burst` tokens, into which `rate` tokens run per second; at a rate of 0 it never empties.
+    /// A full bucket of `burst` tokens, into which `rate` tokens run per second; at a rate of 0 it
+    /// never empties.
     #[must_use]
     pub fn new(rate: u32, burst: u32) -> Self {
         let token = SECOND.checked_div(rate.into()).unwrap_or(0);
@@ -111,7 +116,8 @@ pub struct Budget {
     pub packet_ins: Allowance,
     /// Flows that learn installs or replaces.
     pub learns: Allowance,
-    /// Senders that are told that a packet is too long. A limit of the protocol, whatever the rates.
+    /// Senders that are told that a packet is too long. A limit of the protocol, whatever the
+    /// rates.
     pub too_bigs: Allowance,
     /// Senders that are told that a packet was refused. Likewise.
     pub rejects: Allowance,

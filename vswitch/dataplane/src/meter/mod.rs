@@ -1,19 +1,22 @@
-//! Meters: token buckets with Open vSwitch's arithmetic (`dpif-netdev.c`, `dp_netdev_run_meter`): milliseconds, a full bucket
-//! at the start.
+//! Meters: token buckets with Open vSwitch's arithmetic (`dpif-netdev.c`, `dp_netdev_run_meter`):
+//! milliseconds, a full bucket at the start.
 //!
 //! **Where in the walk**: execute; a meter is asked per packet and shared by all workers.
 //!
-//! **Design**: every band has a bucket. `pktps`: in thousandths of a packet, so that a millisecond at a rate of n packets per
-//! second brings n of them. `kbps`: in bits; a millisecond at n kbit/s brings n bits. A packet takes what it needs from every
-//! band's bucket that has enough; of the bands that have not, the one with the highest rate acts. Bands do not know of each
-//! other: a packet that one of them drops has taken from the others.
+//! **Design**: every band has a bucket. `pktps`: in thousandths of a packet, so that a millisecond
+//! at a rate of n packets per second brings n of them. `kbps`: in bits; a millisecond at n kbit/s
+//! brings n bits. A packet takes what it needs from every band's bucket that has enough; of the
+//! bands that have not, the one with the highest rate acts. Bands do not know of each other: a
+//! packet that one of them drops has taken from the others.
 //!
-//! What a port may cost a worker is metered likewise, by the packets of the slow path (`budget.rs`): not configured by agents, and per worker.
+//! What a port may cost a worker is metered likewise, by the packets of the slow path
+//! (`budget.rs`): not configured by agents, and per worker.
 //!
 //! **Limits**: [`crate::limits::BANDS_MAX`]. Arithmetic saturates.
 //!
-//! **Threads**: no lock; atomics, relaxed. Between workers the order of packets is undefined anyway; no token is given twice, since
-//! the worker that moves the clock forward is the one that fills the buckets.
+//! **Threads**: no lock; atomics, relaxed. Between workers the order of packets is undefined
+//! anyway; no token is given twice, since the worker that moves the clock forward is the one that
+//! fills the buckets.
 
 mod budget;
 mod remark;
@@ -104,7 +107,8 @@ impl Meter {
         Self { created_ms: self.created_ms, ..Self::new(spec, now) }
     }
 
-    /// What is too much is dropped, however much it is: of the bands that are exceeded the one with the highest rate acts.
+    /// What is too much is dropped, however much it is: of the bands that are exceeded the one with
+    /// the highest rate acts.
     #[must_use]
     pub fn limits(&self) -> bool {
         // Of equal rates the first one.
@@ -141,7 +145,8 @@ impl Meter {
         }
     }
 
-    /// Brings what has run in since the last time. A worker whose clock is behind another's brings nothing.
+    /// Brings what has run in since the last time. A worker whose clock is behind another's brings
+    /// nothing.
     fn fill(&self, now: Millis) {
         let mut used = self.used_ms.load(Relaxed);
         while used < now.0 {

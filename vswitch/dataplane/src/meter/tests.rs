@@ -40,7 +40,8 @@ fn rates_and_bursts() {
             60,
             &[(5000, 2, 1), (4000, 2, 0), (5999, 2, 0), (6000, 2, 1)],
         ),
-        // 8 kbit/s: a bucket of 8,000 bits holds 10 packets of 100 bytes, and a millisecond brings 8 bits.
+        // 8 kbit/s: a bucket of 8,000 bits holds 10 packets of 100 bytes, and a millisecond brings
+        // 8 bits.
         (
             "kilobits",
             false,

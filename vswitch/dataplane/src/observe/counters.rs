@@ -50,7 +50,8 @@ pub struct PortCounters {
     pub rx_drops: [Counter; DropReason::COUNT],
     /// Drops of packets that were to leave by this port, by reason.
     pub tx_drops: [Counter; DropReason::COUNT],
-    /// Packets that left by this port after the switch had done for them what a device could have, by [`Software`].
+    /// Packets that left by this port after the switch had done for them what a device could have,
+    /// by [`Software`].
     pub software: [Counter; Software::COUNT],
 }
 
@@ -125,7 +126,8 @@ pub struct PortTotals {
     pub tx_packets: u64,
     /// Bytes that the port took, without FCS.
     pub tx_bytes: u64,
-    /// Packets that the device lost or refused before the switch saw them (ethdev `imissed`, kernel drops).
+    /// Packets that the device lost or refused before the switch saw them (ethdev `imissed`, kernel
+    /// drops).
     pub rx_missed: u64,
     /// Errors that the device reports.
     pub rx_errors: u64,

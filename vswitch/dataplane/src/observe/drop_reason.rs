@@ -2,7 +2,8 @@
 
 macro_rules! drop_reasons {
     ($($(#[$meta:meta])* $variant:ident = $number:literal, $name:literal, $sentence:literal;)*) => {
-        /// Why a packet was dropped. Numbers are stable: they appear in the API and are never reused.
+        /// Why a packet was dropped. Numbers are stable: they appear in the API and are never
+        /// reused.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum DropReason { $(#[doc = $sentence] $variant = $number,)* }

@@ -1,8 +1,10 @@
-//! Why a packet of a connection took the slow path: through its decisions one by one, and the tracker's table.
+//! Why a packet of a connection took the slow path: through its decisions one by one, and the
+//! tracker's table.
 
 macro_rules! fallbacks {
     ($($variant:ident = $name:literal, $sentence:literal;)*) => {
-        /// Why a packet that met `ct()` was not handled by a program, or why none was made of what became of it.
+        /// Why a packet that met `ct()` was not handled by a program, or why none was made of what
+        /// became of it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Fallback { $(#[doc = $sentence] $variant,)* }

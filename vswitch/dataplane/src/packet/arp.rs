@@ -18,8 +18,8 @@ impl Arp<&[u8; 28]> {
     /// Bytes of the packet.
     pub const LEN: usize = 28;
 
-    /// The packet at the front of these bytes (an Ethernet frame may be padded). None when there are fewer, or when it is
-    /// not about IPv4 and Ethernet addresses.
+    /// The packet at the front of these bytes (an Ethernet frame may be padded). None when there
+    /// are fewer, or when it is not about IPv4 and Ethernet addresses.
     #[must_use]
     pub fn parse(packet: &[u8]) -> Option<Arp<&[u8; 28]>> {
         let header = packet.first_chunk()?;

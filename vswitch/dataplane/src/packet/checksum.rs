@@ -1,12 +1,14 @@
-//! The Internet checksum (RFC 1071) over slices and over packets of many segments, and its incremental update (RFC 1624).
+//! The Internet checksum (RFC 1071) over slices and over packets of many segments, and its
+//! incremental update (RFC 1624).
 
 use vswitch_dpdk::{Mbuf, sum_of_some};
 
-/// A ones' complement sum under way. Bytes are added in order; a piece may have odd length, the next one then continues in
-/// the middle of a 16-bit word.
+/// A ones' complement sum under way. Bytes are added in order; a piece may have odd length, the
+/// next one then continues in the middle of a 16-bit word.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
-    /// Words in memory order: the sum of swapped words is the swapped sum (RFC 1071, 2.B), so only the end converts.
+    /// Words in memory order: the sum of swapped words is the swapped sum (RFC 1071, 2.B), so only
+    /// the end converts.
     words: u64,
     odd: bool,
 }
@@ -33,7 +35,8 @@ impl Sum {
         Self { words: short_sum(bytes), odd: false }
     }
 
-    /// The sum over 16 to 32 bytes and two 16-bit words, given in host byte order; none of fewer bytes or more.
+    /// The sum over 16 to 32 bytes and two 16-bit words, given in host byte order; none of fewer
+    /// bytes or more.
     #[must_use]
     #[inline(always)] // some vectors, no call
     pub fn of_some(bytes: &[u8], [a, b]: [u16; 2]) -> Option<Self> {
@@ -42,7 +45,8 @@ impl Sum {
         Some(Self { words, odd: bytes.len() % 2 == 1 })
     }
 
-    /// The sum over the bytes `from..to` of a packet, whatever its segments; none when the packet is shorter.
+    /// The sum over the bytes `from..to` of a packet, whatever its segments; none when the packet
+    /// is shorter.
     #[must_use]
     pub fn of_mbuf(mbuf: &Mbuf, from: usize, to: usize) -> Option<Self> {
         let mut sum = Self::new();
@@ -70,12 +74,14 @@ impl Sum {
     #[inline]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         let piece = memory_order_sum(bytes);
-        // Every byte of a piece that starts in the middle of a word counts for the other half of its word.
+        // Every byte of a piece that starts in the middle of a word counts for the other half of
+        // its word.
         let piece = if self.odd { u64::from(fold(piece).swap_bytes()) } else { piece };
         Self { words: add(self.words, piece), odd: self.odd ^ (bytes.len() % 2 == 1) }
     }
 
-    /// Adds one 16-bit word, given in host byte order. The bytes added so far must be even in number.
+    /// Adds one 16-bit word, given in host byte order. The bytes added so far must be even in
+    /// number.
     #[must_use]
     #[inline]
     pub fn word(self, word: u16) -> Self {
@@ -98,22 +104,25 @@ impl Sum {
         self.word(!word)
     }
 
-    /// The folded sum, host byte order: what the checksum field of a packet with a partial checksum holds (over its
-    /// pseudo-header).
+    /// The folded sum, host byte order: what the checksum field of a packet with a partial checksum
+    /// holds (over its pseudo-header).
     #[must_use]
     #[inline]
     pub fn folded(self) -> u16 {
         u16::from_be(fold(self.words))
     }
 
-    /// Whether these are the bytes of something that includes its checksum, and all of it is right: the folded sum is 0xffff, which is to say that the sum is a multiple of that, and not 0.
+    /// Whether these are the bytes of something that includes its checksum, and all of it is right:
+    /// the folded sum is 0xffff, which is to say that the sum is a multiple of that, and not 0.
     #[must_use]
     #[inline]
     pub const fn is_right(self) -> bool {
-        // A multiplication tells, sooner than folding does (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", section 9). 65535 times this is 2^64 - 1, which
+        // A multiplication tells, sooner than folding does (Granlund and Montgomery, "Division by
+        // Invariant Integers using Multiplication", section 9). 65535 times this is 2^64 - 1, which
         // is -1: its negative is the inverse of 65535, and it is the most multiples that there are.
         const MOST: u64 = 0x0001_0001_0001_0001;
-        // n times 65535 becomes n, from 1 to MOST; what is no multiple becomes more; and 0 stays 0, from which 1 is taken.
+        // n times 65535 becomes n, from 1 to MOST; what is no multiple becomes more; and 0 stays 0,
+        // from which 1 is taken.
         self.words.wrapping_mul(MOST.wrapping_neg()).wrapping_sub(1) < MOST
     }
 
@@ -165,7 +174,8 @@ fn short_sum(bytes: &[u8]) -> u64 {
         (sum, carries) = (next, carries + u64::from(carry));
     }
     carries += match bytes.last_chunk::<8>() {
-        // The last word that there is, without those of its bytes that were added: in two steps, as that may be all of them.
+        // The last word that there is, without those of its bytes that were added: in two steps, as
+        // that may be all of them.
         Some(last) => in_memory_order((u64::from_le_bytes(*last) >> 8) >> (56 - 8 * rest.len())),
         None => less_than_a_word(rest),
     };
@@ -210,35 +220,38 @@ const fn fold(sum: u64) -> u16 {
     sum + carry as u16
 }
 
-/// The sum over the IPv4 pseudo-header (RFC 9293, 3.1); `len` is the length of the L4 header and its payload, in bytes.
+/// The sum over the IPv4 pseudo-header (RFC 9293, 3.1); `len` is the length of the L4 header and
+/// its payload, in bytes.
 #[must_use]
 pub fn pseudo_v4(source: [u8; 4], destination: [u8; 4], protocol: u8, len: u16) -> Sum {
     Sum::of(&source).bytes(&destination).word(protocol.into()).word(len)
 }
 
-/// The sum over the IPv6 pseudo-header (RFC 8200, 8.1); `len` is the length of the L4 header and its payload, in bytes,
-/// `destination` the final one where a routing header names it.
+/// The sum over the IPv6 pseudo-header (RFC 8200, 8.1); `len` is the length of the L4 header and
+/// its payload, in bytes, `destination` the final one where a routing header names it.
 #[must_use]
 pub fn pseudo_v6(source: &[u8; 16], destination: &[u8; 16], protocol: u8, len: u32) -> Sum {
     Sum::of(source).bytes(destination).bytes(&len.to_be_bytes()).word(protocol.into())
 }
 
-/// What a checksum becomes when the 16-bit word `old` under it becomes `new` (RFC 1624, equation 3), host byte order.
+/// What a checksum becomes when the 16-bit word `old` under it becomes `new` (RFC 1624, equation
+/// 3), host byte order.
 #[must_use]
 pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
     Sum::new().word(!checksum).minus_word(old).word(new).checksum()
 }
 
-/// [`update`] for a run of bytes that starts at an even offset (an address): `old` and `new` have the same, even length.
+/// [`update`] for a run of bytes that starts at an even offset (an address): `old` and `new` have
+/// the same, even length.
 #[must_use]
 pub fn update_bytes(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     debug_assert!(old.len() == new.len() && old.len().is_multiple_of(2), "{} and {} bytes", old.len(), new.len());
     Sum::new().word(!checksum).minus_word(Sum::of(old).folded()).bytes(new).checksum()
 }
 
-/// Finishes a partial checksum: sums `start..end` (the field at `field` in it holds the pseudo-header sum) and writes the
-/// result; with `no_zero` a result of 0 is written as 0xffff, as UDP asks (RFC 768). False, and nothing is written, when
-/// the packet is shorter.
+/// Finishes a partial checksum: sums `start..end` (the field at `field` in it holds the
+/// pseudo-header sum) and writes the result; with `no_zero` a result of 0 is written as 0xffff, as
+/// UDP asks (RFC 768). False, and nothing is written, when the packet is shorter.
 pub fn finish(mbuf: &mut Mbuf, start: usize, field: usize, end: usize, no_zero: bool) -> bool {
     let inside = field.checked_add(2).is_some_and(|behind| behind <= mbuf.len());
     let Some(sum) = Sum::of_mbuf(mbuf, start, end).filter(|_| inside) else { return false };

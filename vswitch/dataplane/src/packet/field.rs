@@ -1,4 +1,5 @@
-//! Big-endian fields of a header that is an array: offsets are constants of the views, so no access is out of bounds.
+//! Big-endian fields of a header that is an array: offsets are constants of the views, so no access
+//! is out of bounds.
 
 #[inline]
 pub(super) fn bytes<const K: usize, const N: usize>(header: &[u8; N], at: usize) -> [u8; K] {

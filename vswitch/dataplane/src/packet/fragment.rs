@@ -14,10 +14,12 @@ const NOP: u8 = 1;
 /// Bytes that are copied at a time.
 const CHUNK: usize = 1024;
 
-/// Hands `out` the packet in fragments of at most `mtu` bytes of IP, each with the Ethernet header of the packet. `l3`: where its IPv4 header is. Its checksums must be finished.
+/// Hands `out` the packet in fragments of at most `mtu` bytes of IP, each with the Ethernet header
+/// of the packet. `l3`: where its IPv4 header is. Its checksums must be finished.
 ///
 /// # Errors
-/// [`DropReason::Oversize`] when no fragment would fit, there is nothing to cut, or the packet is malformed, [`DropReason::NoMbuf`]; what was handed out before may be sent all the same.
+/// [`DropReason::Oversize`] when no fragment would fit, there is nothing to cut, or the packet is
+/// malformed, [`DropReason::NoMbuf`]; what was handed out before may be sent all the same.
 pub fn fragment(
     mbuf: &Mbuf,
     l3: usize,

@@ -1,10 +1,11 @@
-//! Where the headers of a packet lie, for work that needs only offsets: checksum offload and segmentation.
+//! Where the headers of a packet lie, for work that needs only offsets: checksum offload and
+//! segmentation.
 
 use super::{ethertype, tcp, udp};
 use vswitch_dpdk::Mbuf;
 
-/// Bytes at the front of a packet that are searched for headers: two VLAN tags, IPv6 with 130 bytes of extension headers and
-/// the longest TCP header fit.
+/// Bytes at the front of a packet that are searched for headers: two VLAN tags, IPv6 with 130 bytes
+/// of extension headers and the longest TCP header fit.
 pub const HEADERS_MAX: usize = 256;
 
 /// IPv6 extension headers that are walked before a packet is given up.
@@ -33,7 +34,8 @@ impl L4 {
     }
 }
 
-/// The headers of an IP packet. All lengths were checked against the packet: `l2_len + l3_len + l4_len <= end <=` its length.
+/// The headers of an IP packet. All lengths were checked against the packet: `l2_len + l3_len +
+/// l4_len <= end <=` its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// Ethernet header with up to two VLAN tags.
@@ -46,7 +48,8 @@ pub struct Headers {
     pub protocol: u8,
     /// A fragment, the first one included. (An IPv6 atomic fragment is none, RFC 6946.)
     pub fragment: bool,
-    /// Set where a whole TCP or UDP packet follows: not a fragment, its header there, UDP's length that of the IP payload.
+    /// Set where a whole TCP or UDP packet follows: not a fragment, its header there, UDP's length
+    /// that of the IP payload.
     pub l4: Option<L4>,
     /// L4 header with its options; 0 without `l4`.
     pub l4_len: usize,
@@ -55,8 +58,8 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// Finds the headers of a packet. None where it is not IP, or an IP header contradicts the packet, or the headers are
-    /// longer than [`HEADERS_MAX`].
+    /// Finds the headers of a packet. None where it is not IP, or an IP header contradicts the
+    /// packet, or the headers are longer than [`HEADERS_MAX`].
     #[must_use]
     pub fn of(mbuf: &Mbuf) -> Option<Self> {
         let len = mbuf.len();
@@ -117,8 +120,8 @@ impl Headers {
         }
     }
 
-    /// The headers from an IP header on that starts at `at`, whatever is in front of it. `bytes` is the front of a packet of
-    /// `len` bytes.
+    /// The headers from an IP header on that starts at `at`, whatever is in front of it. `bytes` is
+    /// the front of a packet of `len` bytes.
     pub(super) fn from_ip(bytes: &[u8], at: usize, len: usize) -> Option<Self> {
         match bytes.get(at)? >> 4 {
             4 => Self::ipv4(bytes, at, len),

@@ -25,8 +25,8 @@ impl Icmp<&[u8; 8]> {
     /// Bytes of the header.
     pub const LEN: usize = 8;
 
-    /// The header at the front of an IP payload, and what follows it: the offending packet in an error. None when there are
-    /// fewer bytes.
+    /// The header at the front of an IP payload, and what follows it: the offending packet in an
+    /// error. None when there are fewer bytes.
     #[must_use]
     pub fn parse(message: &[u8]) -> Option<(Icmp<&[u8; 8]>, &[u8])> {
         let (header, rest) = message.split_first_chunk()?;
@@ -72,7 +72,8 @@ impl<H: Deref<Target = [u8; 8]>> Icmp<H> {
         be16(&self.0, 6)
     }
 
-    /// An ICMP message that quotes a packet: unreachable, source quench, redirect, time exceeded, parameter problem.
+    /// An ICMP message that quotes a packet: unreachable, source quench, redirect, time exceeded,
+    /// parameter problem.
     #[must_use]
     pub fn is_error_v4(&self) -> bool {
         matches!(self.kind(), 3 | 4 | 5 | 11 | 12)

@@ -14,8 +14,8 @@ impl Ipv4<&[u8; 20]> {
     /// Bytes of a header without options.
     pub const LEN: usize = 20;
 
-    /// The header at the front of a packet, its options, and its payload without padding. None when it is not version 4 or
-    /// its header or total length contradict each other or the packet.
+    /// The header at the front of a packet, its options, and its payload without padding. None when
+    /// it is not version 4 or its header or total length contradict each other or the packet.
     #[must_use]
     pub fn parse(packet: &[u8]) -> Option<WithOptions<'_, Ipv4<&[u8; 20]>>> {
         let (header_len, total_len) = lengths(packet)?;
@@ -129,7 +129,8 @@ impl<H: Deref<Target = [u8; 20]>> Ipv4<H> {
     }
 }
 
-/// Setters write their field only; the header checksum is the caller's ([`super::checksum::update`]).
+/// Setters write their field only; the header checksum is the caller's
+/// ([`super::checksum::update`]).
 impl<H: DerefMut<Target = [u8; 20]>> Ipv4<H> {
     /// Writes the type of service.
     pub fn set_tos(&mut self, tos: u8) {

@@ -12,8 +12,9 @@ impl Ipv6<&[u8; 40]> {
     /// Bytes of the header.
     pub const LEN: usize = 40;
 
-    /// The header at the front of a packet, and its payload (extension headers included) without padding. None when it is
-    /// not version 6 or the packet is shorter than its payload length says.
+    /// The header at the front of a packet, and its payload (extension headers included) without
+    /// padding. None when it is not version 6 or the packet is shorter than its payload length
+    /// says.
     #[must_use]
     pub fn parse(packet: &[u8]) -> Option<(Ipv6<&[u8; 40]>, &[u8])> {
         let (header, rest) = packet.split_first_chunk()?;

@@ -14,7 +14,8 @@ pub struct L2 {
 }
 
 impl L2 {
-    /// Reads a frame's first bytes; none when there are fewer than 14. A tag that is cut off counts as none.
+    /// Reads a frame's first bytes; none when there are fewer than 14. A tag that is cut off counts
+    /// as none.
     #[inline]
     #[must_use]
     pub fn parse(frame: &[u8]) -> Option<Self> {

@@ -1,17 +1,19 @@
-//! Bytes as headers: checked views, addresses, checksums, segmentation. Safe code over slices and [`vswitch_dpdk::Mbuf`].
+//! Bytes as headers: checked views, addresses, checksums, segmentation. Safe code over slices and
+//! [`vswitch_dpdk::Mbuf`].
 //!
-//! **Where in the walk**: behind receive (parse, take over what a virtio-net header says) and before transmit (finish
-//! checksums, segment).
+//! **Where in the walk**: behind receive (parse, take over what a virtio-net header says) and
+//! before transmit (finish checksums, segment).
 //!
-//! **Design**: a view is an array of header bytes (`Ipv4<&[u8; 20]>` to read, `Ipv4<&mut [u8; 20]>` to write too) that its
-//! `parse` checked once, together with the lengths in it; accessors do not fail after that. `parse` also returns what
-//! follows, cut to those lengths. [`Headers`] finds only offsets, over any segments, for checksum offload and
-//! segmentation. A partial checksum is always that of the outermost TCP or UDP header: see [`offload::finish_checksum`].
-//! The one exception are packets for segmentation in a tunnel that their sender made (`nested.rs`): the kernel describes
+//! **Design**: a view is an array of header bytes (`Ipv4<&[u8; 20]>` to read, `Ipv4<&mut [u8; 20]>`
+//! to write too) that its `parse` checked once, together with the lengths in it; accessors do not
+//! fail after that. `parse` also returns what follows, cut to those lengths. [`Headers`] finds only
+//! offsets, over any segments, for checksum offload and segmentation. A partial checksum is always
+//! that of the outermost TCP or UDP header: see [`offload::finish_checksum`]. The one exception are
+//! packets for segmentation in a tunnel that their sender made (`nested.rs`): the kernel describes
 //! their innermost headers.
 //!
-//! **Limits**: headers in the first [`headers::HEADERS_MAX`] bytes, two VLAN tags, eight IPv6 extension headers,
-//! [`crate::limits::GSO_SEGMENTS_MAX`].
+//! **Limits**: headers in the first [`headers::HEADERS_MAX`] bytes, two VLAN tags, eight IPv6
+//! extension headers, [`crate::limits::GSO_SEGMENTS_MAX`].
 //!
 //! **Threads**: no state.
 //!

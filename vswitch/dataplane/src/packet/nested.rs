@@ -1,11 +1,13 @@
-//! Packets for segmentation inside of a tunnel that their sender made: VXLAN, Geneve, FOU and others over UDP, GRE, IP in IP.
+//! Packets for segmentation inside of a tunnel that their sender made: VXLAN, Geneve, FOU and
+//! others over UDP, GRE, IP in IP.
 //!
-//! A kernel hands such a packet to a packet socket as TCP (or as a train of UDP datagrams) whose checksum starts at the
-//! *innermost* L4 header, and says nothing of the tunnel (Linux, `virtio_net_hdr_from_skb`). The outer headers are whole, with
-//! lengths of the long packet. An outer UDP checksum is 0 or partial, that of GRE is still to be made.
+//! A kernel hands such a packet to a packet socket as TCP (or as a train of UDP datagrams) whose
+//! checksum starts at the *innermost* L4 header, and says nothing of the tunnel (Linux,
+//! `virtio_net_hdr_from_skb`). The outer headers are whole, with lengths of the long packet. An
+//! outer UDP checksum is 0 or partial, that of GRE is still to be made.
 //!
-//! No receiver is told the same way: a kernel that has to cut the packet again does not know the tunnel and drops it. So it is
-//! cut here before it leaves.
+//! No receiver is told the same way: a kernel that has to cut the packet again does not know the
+//! tunnel and drops it. So it is cut here before it leaves.
 
 use super::checksum::{Sum, pseudo_v4, pseudo_v6};
 use super::headers::{HEADERS_MAX, Headers, L4, be16};
@@ -55,11 +57,13 @@ impl Nested {
         if inner_len == 0 { None } else { Self::find(mbuf, mbuf.len().checked_sub(inner_len)?) }
     }
 
-    /// Finds the headers of a packet whose innermost L4 header starts at `start` and has the sum over its pseudo-header in its
-    /// checksum field. None where the bytes are not those of a tunnel that can be cut.
+    /// Finds the headers of a packet whose innermost L4 header starts at `start` and has the sum
+    /// over its pseudo-header in its checksum field. None where the bytes are not those of a tunnel
+    /// that can be cut.
     ///
-    /// The tunnel's own header over UDP is not read: its port does not say which one it is. The innermost IP header is found
-    /// from behind. It ends at `start`, its length is that of the packet, and its addresses are those of the pseudo-header.
+    /// The tunnel's own header over UDP is not read: its port does not say which one it is. The
+    /// innermost IP header is found from behind. It ends at `start`, its length is that of the
+    /// packet, and its addresses are those of the pseudo-header.
     pub(super) fn find(mbuf: &Mbuf, start: usize) -> Option<Self> {
         let len = mbuf.len();
         let mut bytes = [0; HEADERS_MAX];
@@ -109,7 +113,8 @@ impl NestedKind {
             udp::PROTOCOL if outer.l4 == Some(L4::Udp) => Some((Self::Udp, At::Behind(outer.payload_start()))),
             GRE => {
                 let flags = be16(bytes, start)?;
-                // A piece's own sequence number is not for us to choose; other bits are of other versions.
+                // A piece's own sequence number is not for us to choose; other bits are of other
+                // versions.
                 if flags & !(GRE_CHECKSUM | GRE_KEY) != 0 {
                     return None;
                 }
@@ -127,7 +132,8 @@ impl NestedKind {
     }
 }
 
-/// Whether the L4 checksum field holds the sum over the pseudo-header of the addresses in the IP header.
+/// Whether the L4 checksum field holds the sum over the pseudo-header of the addresses in the IP
+/// header.
 pub(super) fn holds_pseudo_sum(bytes: &[u8], headers: &Headers) -> bool {
     // Two numbers stand for zero.
     pseudo_sum(bytes, headers).is_some_and(|(held, sum)| held % 0xffff == sum % 0xffff)

@@ -1,4 +1,5 @@
-//! Makes a packet fit its way out: finishes partial checksums, segments GSO packets, describes both to devices.
+//! Makes a packet fit its way out: finishes partial checksums, segments GSO packets, describes both
+//! to devices.
 
 use super::checksum;
 use super::headers::{Headers, L4};
@@ -22,7 +23,8 @@ pub struct TxCaps {
 }
 
 impl TxCaps {
-    /// Whether a GSO packet with these headers may go as it is: its checksum is partial, so that must be taken too.
+    /// Whether a GSO packet with these headers may go as it is: its checksum is partial, so that
+    /// must be taken too.
     const fn takes_gso(self, l4: L4, ipv4: bool) -> bool {
         self.csum
             && match l4 {
@@ -33,13 +35,14 @@ impl TxCaps {
     }
 }
 
-/// Hands `out` what is to be sent in place of `mbuf`, in order: the mbuf itself where `caps` take it (or nothing had to be
-/// done), the mbuf with its checksum finished, or the segments of a GSO packet. Returns what was done in the device's place.
+/// Hands `out` what is to be sent in place of `mbuf`, in order: the mbuf itself where `caps` take
+/// it (or nothing had to be done), the mbuf with its checksum finished, or the segments of a GSO
+/// packet. Returns what was done in the device's place.
 ///
 /// # Errors
-/// The reason to drop what was not handed out: [`DropReason::VnetHeader`] for a partial checksum without an L4 header,
-/// [`DropReason::Segmentation`] for a GSO packet that is none or would make more than
-/// [`crate::limits::GSO_SEGMENTS_MAX`] segments, [`DropReason::NoMbuf`].
+/// The reason to drop what was not handed out: [`DropReason::VnetHeader`] for a partial checksum
+/// without an L4 header, [`DropReason::Segmentation`] for a GSO packet that is none or would make
+/// more than [`crate::limits::GSO_SEGMENTS_MAX`] segments, [`DropReason::NoMbuf`].
 pub fn finish(
     mut mbuf: Mbuf,
     caps: TxCaps,
@@ -87,15 +90,17 @@ const fn cut_in_software(l4: L4, ipv4: bool) -> Software {
     }
 }
 
-/// Bytes of the longest packet that a GSO packet will be cut into; none where it has no headers that tell.
+/// Bytes of the longest packet that a GSO packet will be cut into; none where it has no headers
+/// that tell.
 #[must_use]
 pub fn piece_len(mbuf: &Mbuf) -> Option<usize> {
     let headers = if mbuf.inner_len() == 0 { Headers::of(mbuf)? } else { Nested::of(mbuf)?.inner };
     Some(headers.payload_start() + usize::from(mbuf.gso_size()))
 }
 
-/// Finishes a partial checksum in software; does nothing to other packets. For whoever needs the whole L4 packet: a port
-/// without checksum offload, encapsulation (the partial checksum is that of the *outermost* TCP or UDP header).
+/// Finishes a partial checksum in software; does nothing to other packets. For whoever needs the
+/// whole L4 packet: a port without checksum offload, encapsulation (the partial checksum is that of
+/// the *outermost* TCP or UDP header).
 ///
 /// A GSO packet in a tunnel gets both, and is no GSO packet afterwards: one long packet.
 ///
@@ -123,15 +128,17 @@ pub fn finish_checksum(mbuf: &mut Mbuf) -> Result<(), DropReason> {
     Ok(())
 }
 
-/// Sets the mbuf's transmit offload (header lengths derived from the bytes) for ethdev and librte_vhost, where its checksum
-/// is partial or it is a GSO packet. Call after [`finish`].
+/// Sets the mbuf's transmit offload (header lengths derived from the bytes) for ethdev and
+/// librte_vhost, where its checksum is partial or it is a GSO packet. Call after [`finish`].
 ///
-/// The checksum field keeps the pseudo-header sum as virtio has it, with the length of the whole packet; what else a NIC
-/// wants there is for `rte_eth_tx_prepare`. Returns what the device was asked for; its default where nothing was.
+/// The checksum field keeps the pseudo-header sum as virtio has it, with the length of the whole
+/// packet; what else a NIC wants there is for `rte_eth_tx_prepare`. Returns what the device was
+/// asked for; its default where nothing was.
 ///
 /// # Errors
-/// [`DropReason::VnetHeader`] when the headers cannot be described: no TCP or UDP header, lengths beyond the fields of
-/// `rte_mbuf` (`l2_len` 7 bits, `l3_len` 9 bits), a GSO packet that is not TCP or is in a tunnel.
+/// [`DropReason::VnetHeader`] when the headers cannot be described: no TCP or UDP header, lengths
+/// beyond the fields of `rte_mbuf` (`l2_len` 7 bits, `l3_len` 9 bits), a GSO packet that is not TCP
+/// or is in a tunnel.
 pub fn describe(mbuf: &mut Mbuf) -> Result<TxOffload, DropReason> {
     if !mbuf.needs_offload() {
         mbuf.clear_tx_offload();

@@ -1,6 +1,8 @@
-//! The answer to a packet that is refused: a reset of TCP (RFC 9293, 3.10.7.1), or "destination unreachable" (RFC 792; RFC 4443, 3.1).
+//! The answer to a packet that is refused: a reset of TCP (RFC 9293, 3.10.7.1), or "destination
+//! unreachable" (RFC 792; RFC 4443, 3.1).
 //!
-//! It comes as from the receiver: ends exchanged on every layer, tags as they were. Errors are told as in [`super::too_big`], which has the rules whom to tell.
+//! It comes as from the receiver: ends exchanged on every layer, tags as they were. Errors are told
+//! as in [`super::too_big`], which has the rules whom to tell.
 
 use super::checksum::{Sum, pseudo_v4, pseudo_v6};
 use super::too_big::{hosts_v4, hosts_v6, turned, v4, v6};
@@ -30,10 +32,13 @@ pub struct Refusal {
     pub icmp6: u8,
 }
 
-/// The frame that answers a packet of `len` bytes (`front`: the first [`super::too_big::QUOTED_MAX`] of them, from the Ethernet header, or all). None: it must not be answered (RFC 1122, 3.2.2; RFC 4443,
-/// 2.4 e; RFC 9293, 3.10.7.1: errors, resets, packets from or for more than one), it is a fragment, it is not IP, or its headers contradict it.
+/// The frame that answers a packet of `len` bytes (`front`: the first
+/// [`super::too_big::QUOTED_MAX`] of them, from the Ethernet header, or all). None: it must not be
+/// answered (RFC 1122, 3.2.2; RFC 4443, 2.4 e; RFC 9293, 3.10.7.1: errors, resets, packets from or
+/// for more than one), it is a fragment, it is not IP, or its headers contradict it.
 ///
-/// A first fragment might be answered. But behind a reassembly nobody knows any more which of a datagram's fragments came in as what.
+/// A first fragment might be answered. But behind a reassembly nobody knows any more which of a
+/// datagram's fragments came in as what.
 #[must_use]
 pub fn refuse(front: &[u8], len: usize, how: Refusal) -> Option<Vec<u8>> {
     let (frame, ip, headers) = turned(front, len)?;
@@ -252,7 +257,8 @@ mod tests {
             let zero = |from: usize| (from..from + 16).map(|at| (at, 0)).collect::<Vec<_>>();
             let (nobody, myself) = (zero(22), [zero(22), vec![(37, 1)]].concat());
             let mapped = [zero(22), vec![(32, 0xff), (33, 0xff), (34, 10)]].concat();
-            // Sources and destinations that are no host's; fragments, the first one, too; errors and a redirect.
+            // Sources and destinations that are no host's; fragments, the first one, too; errors
+            // and a redirect.
             let cases: &[&[(usize, u8)]] = if v4 {
                 &[
                     &[(26, 0)],

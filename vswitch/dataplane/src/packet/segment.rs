@@ -12,12 +12,12 @@ const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// Makes packets of at most `mbuf.gso_size()` payload bytes each and hands them out in order, with partial checksums or
-/// whole ones.
+/// Makes packets of at most `mbuf.gso_size()` payload bytes each and hands them out in order, with
+/// partial checksums or whole ones.
 ///
-/// The field of the original's checksum must hold the pseudo-header sum over its full length (Linux and virtio 1.1, 5.1.6.2
-/// have it so): the segments' sums derive from it, which is right also where the addresses in the header are not those of
-/// the pseudo-header (IPv6 routing headers).
+/// The field of the original's checksum must hold the pseudo-header sum over its full length (Linux
+/// and virtio 1.1, 5.1.6.2 have it so): the segments' sums derive from it, which is right also
+/// where the addresses in the header are not those of the pseudo-header (IPv6 routing headers).
 pub(super) fn segment(
     mbuf: &Mbuf,
     headers: &Headers,
@@ -29,7 +29,8 @@ pub(super) fn segment(
     cut(mbuf, Template::new(mbuf, *headers, l4).ok_or(DropReason::Segmentation)?, partial, pool, out)
 }
 
-/// The same inside of a tunnel that the packet's sender made: each piece has the tunnel's headers, and all checksums are whole.
+/// The same inside of a tunnel that the packet's sender made: each piece has the tunnel's headers,
+/// and all checksums are whole.
 pub(super) fn segment_nested(
     mbuf: &Mbuf,
     nested: &Nested,
@@ -149,9 +150,10 @@ impl Around {
         Some(Self { outer, kind, ipv4_id, pseudo })
     }
 
-    /// Writes lengths, ID and checksums of the tunnel's headers. `header`: all headers of a segment, whose inner L4 header starts at
-    /// `inner` and whose inner checksum, once it is finished, is that of a packet with the pseudo-header sum `inner_sum`;
-    /// `payload` bytes follow.
+    /// Writes lengths, ID and checksums of the tunnel's headers. `header`: all headers of a
+    /// segment, whose inner L4 header starts at `inner` and whose inner checksum, once it is
+    /// finished, is that of a packet with the pseudo-header sum `inner_sum`; `payload` bytes
+    /// follow.
     fn fill(&mut self, header: &mut [u8], payload: usize, inner: usize, inner_sum: u16) -> Option<()> {
         let Headers { l2_len, l3_len, ipv4, .. } = self.outer;
         let start = self.outer.l4_start();
@@ -171,7 +173,8 @@ impl Around {
         let Some(pseudo) = self.pseudo else { return Some(()) };
         front.get_mut(field..field + 2)?.fill(0);
         let pseudo = if self.kind == NestedKind::Udp { pseudo.word(len16) } else { pseudo };
-        // A packet with a right checksum and its pseudo-header sum up to 0: so what is from `inner` on need not be summed again.
+        // A packet with a right checksum and its pseudo-header sum up to 0: so what is from `inner`
+        // on need not be summed again.
         let checksum = match pseudo.bytes(front).minus_word(inner_sum).checksum() {
             0 if self.kind == NestedKind::Udp => 0xffff,
             checksum => checksum,
@@ -181,7 +184,8 @@ impl Around {
     }
 }
 
-/// Writes length, ID and checksum of an IP header (with its options or extension headers) in front of `payload` bytes.
+/// Writes length, ID and checksum of an IP header (with its options or extension headers) in front
+/// of `payload` bytes.
 fn finish_ip(ip: &mut [u8], ipv4: bool, payload: usize, id: &mut u16) -> Option<()> {
     if !ipv4 {
         let payload = u16::try_from(ip.len().checked_sub(40)? + payload).ok()?;
@@ -215,8 +219,8 @@ impl Template {
         Some(Self { bytes, headers, l4, ipv4_id, tcp_seq, tcp_flags, pseudo, around: None })
     }
 
-    /// The headers of the segment that has `len` bytes of payload and `offset` bytes of payload before it; its L4 checksum
-    /// is partial.
+    /// The headers of the segment that has `len` bytes of payload and `offset` bytes of payload
+    /// before it; its L4 checksum is partial.
     fn fill(&mut self, offset: usize, len: usize, last: bool) -> Option<&[u8]> {
         let Headers { l2_len, l3_len, l4_len, ipv4, .. } = self.headers;
         let header = self.bytes.get_mut(..self.headers.payload_start())?;
@@ -242,7 +246,8 @@ impl Template {
         Some(header)
     }
 
-    /// Finishes the checksum of a segment made with [`Template::fill`], unless it shall stay partial.
+    /// Finishes the checksum of a segment made with [`Template::fill`], unless it shall stay
+    /// partial.
     fn finish(&self, segment: &mut Mbuf, partial: bool) -> Option<()> {
         if partial {
             segment.set_csum(Csum::Partial);

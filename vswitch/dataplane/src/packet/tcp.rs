@@ -35,8 +35,8 @@ impl Tcp<&[u8; 20]> {
     /// Bytes of a header without options.
     pub const LEN: usize = 20;
 
-    /// The header at the front of an IP payload, its options, and its payload. None when the data offset is below 5 or
-    /// beyond the segment.
+    /// The header at the front of an IP payload, its options, and its payload. None when the data
+    /// offset is below 5 or beyond the segment.
     #[must_use]
     pub fn parse(segment: &[u8]) -> Option<WithOptions<'_, Tcp<&[u8; 20]>>> {
         let (header, rest) = segment.split_first_chunk()?;

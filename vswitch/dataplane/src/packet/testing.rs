@@ -1,4 +1,5 @@
-//! Packets for the tests of this module, built and judged by code that shares nothing with what is tested.
+//! Packets for the tests of this module, built and judged by code that shares nothing with what is
+//! tested.
 
 use super::headers::L4;
 use proptest::prelude::*;
@@ -78,7 +79,8 @@ impl Spec {
         if self.l4 == L4::Tcp { 6 } else { 17 }
     }
 
-    /// The pseudo-header as bytes. Behind a routing header its destination is not the one in the IPv6 header.
+    /// The pseudo-header as bytes. Behind a routing header its destination is not the one in the
+    /// IPv6 header.
     pub(crate) fn pseudo(&self, l4_len: usize) -> Vec<u8> {
         let mut bytes = if self.ipv4 { [V4_SOURCE, V4_DESTINATION].concat() } else { V6_SOURCE.to_vec() };
         if !self.ipv4 {
@@ -177,7 +179,8 @@ pub(crate) fn naive_checksum(bytes: &[u8]) -> u16 {
     !u16::try_from(sum).expect("folded")
 }
 
-/// An mbuf with these bytes, cut into segments of the given lengths (again and again; empty ones too).
+/// An mbuf with these bytes, cut into segments of the given lengths (again and again; empty ones
+/// too).
 pub(crate) fn cut(pool: &Mempool, bytes: &[u8], lengths: &[usize]) -> Mbuf {
     let mut lengths = lengths.iter().copied().chain([usize::MAX]);
     let mut mbuf: Option<Mbuf> = None;
@@ -239,7 +242,8 @@ pub(crate) fn specs(payload: usize) -> impl Strategy<Value = Spec> {
     )
 }
 
-/// Makes the checksum of a UDP datagram right that fills an IPv6 packet without extension headers, as its length says.
+/// Makes the checksum of a UDP datagram right that fills an IPv6 packet without extension headers,
+/// as its length says.
 pub(crate) fn sum_udp6(packet: &mut [u8]) {
     packet[60..62].fill(0);
     let pseudo = [&packet[22..54], &[0, 17], &packet[58..60]].concat();

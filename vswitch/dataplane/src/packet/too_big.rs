@@ -1,6 +1,8 @@
-//! What a sender is told whose packet is too long for the way: fragmentation needed (RFC 792, RFC 1191), packet too big (RFC 4443, 3.2). And how any error is told: [`super::refusal`] has others.
+//! What a sender is told whose packet is too long for the way: fragmentation needed (RFC 792, RFC
+//! 1191), packet too big (RFC 4443, 3.2). And how any error is told: [`super::refusal`] has others.
 //!
-//! The message goes back the way the packet came, with both pairs of addresses exchanged, as Linux answers for its tunnels (`iptunnel_pmtud_build_icmp`): a switch has no address of its own there,
+//! The message goes back the way the packet came, with both pairs of addresses exchanged, as Linux
+//! answers for its tunnels (`iptunnel_pmtud_build_icmp`): a switch has no address of its own there,
 //! and the receiver's is one that whoever is on the way lets pass.
 
 use super::checksum::{Sum, pseudo_v6};
@@ -18,8 +20,10 @@ pub const QUOTED_MAX: usize = MESSAGE_V6_MAX + 22;
 const DF: u8 = 0x40;
 const OFFSET: u16 = 0x1fff;
 
-/// The frame that tells the sender of a packet of `len` bytes (`front`: the first [`QUOTED_MAX`] of them, from the Ethernet header) that IP packets of at most `mtu` bytes get through. None: it must not be told
-/// (RFC 1122, 3.2.2; RFC 4443, 2.4 e: errors, later fragments, packets from or for more than one), or the packet is not IP.
+/// The frame that tells the sender of a packet of `len` bytes (`front`: the first [`QUOTED_MAX`] of
+/// them, from the Ethernet header) that IP packets of at most `mtu` bytes get through. None: it
+/// must not be told (RFC 1122, 3.2.2; RFC 4443, 2.4 e: errors, later fragments, packets from or for
+/// more than one), or the packet is not IP.
 #[must_use]
 pub fn too_big(front: &[u8], len: usize, mtu: u16) -> Option<Vec<u8>> {
     let (frame, ip, headers) = turned(front, len)?;
@@ -31,7 +35,8 @@ pub fn too_big(front: &[u8], len: usize, mtu: u16) -> Option<Vec<u8>> {
     }
 }
 
-/// The Ethernet header of a frame's answer, tags included; the frame's IP packet, and its headers. None where it is not IP, or of more than one.
+/// The Ethernet header of a frame's answer, tags included; the frame's IP packet, and its headers.
+/// None where it is not IP, or of more than one.
 pub(super) fn turned(front: &[u8], len: usize) -> Option<(Vec<u8>, &[u8], Headers)> {
     let headers = Headers::parse(front.get(..front.len().min(HEADERS_MAX))?, len)?;
     let (l2, ip) = front.split_at_checked(headers.l2_len)?;
@@ -70,7 +75,8 @@ pub fn may_fragment(ip: &[u8]) -> bool {
     ip.first().is_some_and(|first| first >> 4 == 4) && ip.get(6).is_some_and(|flags| flags & DF == 0)
 }
 
-/// The rest of a frame that begins with [`turned`]: an error of ICMP (its first 8 bytes, without a checksum) about an IPv4 packet.
+/// The rest of a frame that begins with [`turned`]: an error of ICMP (its first 8 bytes, without a
+/// checksum) about an IPv4 packet.
 pub(super) fn v4(mut frame: Vec<u8>, ip: &[u8], headers: &Headers, mut message: [u8; 8]) -> Option<Vec<u8>> {
     let ([s0, s1, s2, s3], [d0, d1, d2, d3]) = hosts_v4(ip)?;
     let later = u16::from_be_bytes([ip[6], ip[7]]) & OFFSET != 0;
@@ -116,7 +122,8 @@ pub(super) fn v6(mut frame: Vec<u8>, ip: &[u8], headers: &Headers, mut message: 
     Some(frame)
 }
 
-/// Whether a message of ICMP is an error, as far as it can be seen; one that cannot be is taken for one.
+/// Whether a message of ICMP is an error, as far as it can be seen; one that cannot be is taken for
+/// one.
 fn is_error(ip: &[u8], headers: &Headers, says: impl Fn(&icmp::Icmp<&[u8; 8]>) -> bool) -> bool {
     let message = ip.get(headers.l3_len..).and_then(icmp::Icmp::parse);
     message.is_none_or(|(header, _)| says(&header))

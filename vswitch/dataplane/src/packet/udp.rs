@@ -14,8 +14,9 @@ impl Udp<&[u8; 8]> {
     /// Bytes of the header.
     pub const LEN: usize = 8;
 
-    /// The header at the front of an IP payload, and the datagram's payload. None when the length is below 8 or beyond the
-    /// IP payload (this is right for whole packets; the first fragment of a datagram is shorter than its length says).
+    /// The header at the front of an IP payload, and the datagram's payload. None when the length
+    /// is below 8 or beyond the IP payload (this is right for whole packets; the first fragment of
+    /// a datagram is shorter than its length says).
     #[must_use]
     pub fn parse(datagram: &[u8]) -> Option<(Udp<&[u8; 8]>, &[u8])> {
         let (header, rest) = datagram.split_first_chunk()?;

@@ -71,16 +71,18 @@ impl VnetHdr {
         [self.flags, self.gso_type, h0, h1, g0, g1, s0, s1, o0, o1]
     }
 
-    /// Takes what the header says of a received packet over into the mbuf (`set_csum`, `set_gso_size`), trusting nothing:
-    /// partial stays partial only where the parsed L4 checksum is the one that the header names (else it is finished here). A
-    /// packet for segmentation inside of a tunnel of its sender becomes one ([`Mbuf::inner_len`]).
+    /// Takes what the header says of a received packet over into the mbuf (`set_csum`,
+    /// `set_gso_size`), trusting nothing: partial stays partial only where the parsed L4 checksum
+    /// is the one that the header names (else it is finished here). A packet for segmentation
+    /// inside of a tunnel of its sender becomes one ([`Mbuf::inner_len`]).
     ///
     /// # Errors
     /// [`DropReason::VnetHeader`] when the header contradicts the bytes.
     pub fn accept(self, mbuf: &mut Mbuf) -> Result<(), DropReason> {
         if self.flags & Self::NEEDS_CSUM == 0 {
             if self.gso_type != Self::GSO_NONE {
-                return Err(DropReason::VnetHeader); // virtio 1.1, 5.1.6.2: GSO comes with NEEDS_CSUM
+                // Virtio 1.1, 5.1.6.2: GSO comes with NEEDS_CSUM
+                return Err(DropReason::VnetHeader);
             }
             if self.flags & Self::DATA_VALID != 0 {
                 mbuf.set_csum(Csum::Good);
@@ -105,8 +107,8 @@ impl VnetHdr {
         }
     }
 
-    /// Takes over what a kernel says of a packet for segmentation whose L4 header is inside of a tunnel. What is outside has a
-    /// partial checksum, too, or none.
+    /// Takes over what a kernel says of a packet for segmentation whose L4 header is inside of a
+    /// tunnel. What is outside has a partial checksum, too, or none.
     fn accept_nested(self, mbuf: &mut Mbuf, start: usize) -> Result<(), DropReason> {
         let nested = Nested::find(mbuf, start).ok_or(DropReason::VnetHeader)?;
         if nested.checksum_at() != start + usize::from(self.csum_offset) {
@@ -134,7 +136,8 @@ impl VnetHdr {
         Ok(())
     }
 
-    /// The segment size of a packet that the header calls GSO and the bytes agree; 0 for an ordinary one.
+    /// The segment size of a packet that the header calls GSO and the bytes agree; 0 for an
+    /// ordinary one.
     fn accept_gso(self, headers: &Headers, len: usize) -> Result<u16, DropReason> {
         let fits = match self.gso_type {
             Self::GSO_NONE => return Ok(0),
@@ -155,11 +158,12 @@ impl VnetHdr {
         if headers.end == len { Ok(self.gso_size) } else { Err(DropReason::VnetHeader) }
     }
 
-    /// The header to send with a packet to a peer that takes partial checksums and GSO; all offsets come from the bytes.
+    /// The header to send with a packet to a peer that takes partial checksums and GSO; all offsets
+    /// come from the bytes.
     ///
     /// # Errors
-    /// [`DropReason::VnetHeader`] when a partial or GSO packet has no L4 header that can be described, or a GSO packet is in a
-    /// tunnel.
+    /// [`DropReason::VnetHeader`] when a partial or GSO packet has no L4 header that can be
+    /// described, or a GSO packet is in a tunnel.
     pub fn describe(mbuf: &Mbuf) -> Result<Self, DropReason> {
         if !mbuf.needs_offload() {
             let flags = if mbuf.csum() == Csum::Good { Self::DATA_VALID } else { 0 };
@@ -203,16 +207,18 @@ impl VnetHdr {
     }
 }
 
-/// Does what the header asks where the checksum is not that of the outermost TCP or UDP header (a guest's own tunnel, ICMP):
-/// nobody behind us looks there.
+/// Does what the header asks where the checksum is not that of the outermost TCP or UDP header (a
+/// guest's own tunnel, ICMP): nobody behind us looks there.
 fn finish_elsewhere(mbuf: &mut Mbuf, headers: Option<Headers>, start: usize, field: usize) -> Result<(), DropReason> {
     let inside = headers.filter(|found| field + 2 <= found.end);
     let end = inside.map_or(mbuf.len(), |found| found.end);
-    // No other protocol has its checksum there, and this one is a CRC32c, of which the kernel says it in the same words.
+    // No other protocol has its checksum there, and this one is a CRC32c, of which the kernel says
+    // it in the same words.
     let finished = if field - start == SCTP_CHECKSUM {
         finish_crc32c(mbuf, start, field, end)
     } else {
-        // 0xffff for 0 always: right for UDP, and the same number for every other protocol (Linux: skb_checksum_help).
+        // 0xffff for 0 always: right for UDP, and the same number for every other protocol (Linux:
+        // skb_checksum_help).
         checksum::finish(mbuf, start, field, end, true)
     };
     if !finished {
@@ -222,8 +228,8 @@ fn finish_elsewhere(mbuf: &mut Mbuf, headers: Option<Headers>, start: usize, fie
     Ok(())
 }
 
-/// Writes the CRC32c over `start..end` (RFC 9260, appendix A), the field at `field` in it taken as 0. False, and nothing is written,
-/// when the packet is shorter.
+/// Writes the CRC32c over `start..end` (RFC 9260, appendix A), the field at `field` in it taken as
+/// 0. False, and nothing is written, when the packet is shorter.
 fn finish_crc32c(mbuf: &mut Mbuf, start: usize, field: usize, end: usize) -> bool {
     if end > mbuf.len() || field + 4 > end || !mbuf.write(field, &[0; 4]) {
         return false;

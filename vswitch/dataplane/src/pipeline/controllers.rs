@@ -1,6 +1,8 @@
 //! What became of the packets for each controller id of a bridge.
 //!
-//! **Design**: a packet that is refused is to cost little: counters of a few workers lie on cache lines of their own. The list of ids is replaced as a whole when one comes that nobody had a packet for before.
+//! **Design**: a packet that is refused is to cost little: counters of a few workers lie on cache
+//! lines of their own. The list of ids is replaced as a whole when one comes that nobody had a
+//! packet for before.
 //!
 //! **Limits**: [`CONTROLLERS_COUNTED_MAX`] ids.
 //!
@@ -22,7 +24,8 @@ pub enum Fate {
     Told = 0,
     /// It did not fit into the queue of somebody who wanted it.
     Lost = 1,
-    /// A meter refused it: that of its `controller(meter_id=...)`, or one in front of it in its list.
+    /// A meter refused it: that of its `controller(meter_id=...)`, or one in front of it in its
+    /// list.
     Metered = 2,
     /// Its port had too many (`[slow_path] packet_ins`).
     Limited = 3,

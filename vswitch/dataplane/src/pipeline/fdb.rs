@@ -1,13 +1,15 @@
 //! The MAC table of a bridge: which port an address was last seen on.
 //!
-//! **Design**: buckets of four slots, each one cache line: four keys, four values. An address has two candidate buckets
-//! (keyed hash, so that nobody can aim at one). Readers take no lock: key, value, key again. A learned address that is seen
-//! again costs one compare-and-swap a second, to renew its stamp. Whoever changes keys holds the writer lock; a worker that
-//! finds it taken does not wait and learns from the next packet.
+//! **Design**: buckets of four slots, each one cache line: four keys, four values. An address has
+//! two candidate buckets (keyed hash, so that nobody can aim at one). Readers take no lock: key,
+//! value, key again. A learned address that is seen again costs one compare-and-swap a second, to
+//! renew its stamp. Whoever changes keys holds the writer lock; a worker that finds it taken does
+//! not wait and learns from the next packet.
 //!
-//! **Full**: a new address replaces the longest unused one in its buckets, else the next one found, that belongs to a port with
-//! more addresses than the learner's; if there is none it is refused. One port holds at most three quarters of the table.
-//! Static addresses never go, and may replace any learned one.
+//! **Full**: a new address replaces the longest unused one in its buckets, else the next one found,
+//! that belongs to a port with more addresses than the learner's; if there is none it is refused.
+//! One port holds at most three quarters of the table. Static addresses never go, and may replace
+//! any learned one.
 
 use super::Changes;
 use crate::limits;
@@ -26,7 +28,8 @@ const SLOTS: usize = 4;
 /// Buckets that are swept under one hold of the writer lock: some 10 us.
 const BUCKETS_PER_LOCK: usize = 1024;
 
-/// An address in a VLAN (0: untagged), as one word: 48 bits address, 12 bits VLAN, 4 bits of which the lowest is set.
+/// An address in a VLAN (0: untagged), as one word: 48 bits address, 12 bits VLAN, 4 bits of which
+/// the lowest is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FdbKey(u64);
 
@@ -45,7 +48,8 @@ impl FdbKey {
         self.0 >> 56 & 1 != 0
     }
 
-    /// The address is 01:80:c2:00:00:00 to 0f, which a bridge never forwards (IEEE 802.1D-2004, table 7-10).
+    /// The address is 01:80:c2:00:00:00 to 0f, which a bridge never forwards (IEEE 802.1D-2004,
+    /// table 7-10).
     #[inline]
     #[must_use]
     pub const fn is_reserved(self) -> bool {
@@ -124,19 +128,22 @@ impl Bucket {
     #[inline]
     fn find(&self, key: &FdbKey) -> Option<(&AtomicU64, Value)> {
         let slot = self.slot_of(key)?;
-        // The address of the value depends on what was read of the keys: it is not read before them.
+        // The address of the value depends on what was read of the keys: it is not read before
+        // them.
         let value = Value(self.values[slot].load(Acquire));
-        // A slot that changed hands meanwhile holds another key now, or this one with a fresh value.
+        // A slot that changed hands meanwhile holds another key now, or this one with a fresh
+        // value.
         (self.keys.0[slot].load(Relaxed) == key.0).then_some((&self.values[slot], value))
     }
 }
 
-/// Where a key is looked for first: the index of a bucket. Computing it early lets [`FdbReader::prefetch`] hide the memory.
+/// Where a key is looked for first: the index of a bucket. Computing it early lets
+/// [`FdbReader::prefetch`] hide the memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FdbPlace(usize);
 
-/// A table as a burst's loops hold it: what never changes is in values of their own, since a compiler must assume of
-/// anything inside an [`Fdb`] that another thread changes it.
+/// A table as a burst's loops hold it: what never changes is in values of their own, since a
+/// compiler must assume of anything inside an [`Fdb`] that another thread changes it.
 #[derive(Clone, Copy, Debug)]
 pub struct FdbReader<'a> {
     fdb: &'a Fdb,
@@ -209,7 +216,8 @@ impl Fdb {
     #[must_use]
     pub fn with_changes(limit: u32, ageing_s: u32, changes: Arc<Changes>) -> Self {
         let limit = limit.clamp(1, limits::FDB_ENTRIES_MAX);
-        // As many buckets as addresses: a quarter full at most, so that both buckets of a key are rarely full.
+        // As many buckets as addresses: a quarter full at most, so that both buckets of a key are
+        // rarely full.
         let buckets = (limit as usize).next_power_of_two().max(2);
         Self {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
@@ -227,8 +235,8 @@ impl Fdb {
         }
     }
 
-    /// Epoch in which an address was last added, moved or removed; renewing one is no change. A number not below the true one: all
-    /// ones while the table is being changed.
+    /// Epoch in which an address was last added, moved or removed; renewing one is no change. A
+    /// number not below the true one: all ones while the table is being changed.
     #[inline]
     #[must_use]
     pub fn changed(&self) -> u64 {
@@ -260,7 +268,8 @@ impl Fdb {
         &self.buckets[index(self.hash(key) >> self.shift)]
     }
 
-    /// The other bucket: its index differs from the first's by an odd number, so that it is never the same.
+    /// The other bucket: its index differs from the first's by an odd number, so that it is never
+    /// the same.
     fn second(&self, key: FdbKey) -> &Bucket {
         let hash = self.hash(key);
         let other = index(hash >> self.shift) ^ (index(hash >> 20) | 1);
@@ -321,7 +330,8 @@ impl Fdb {
         self.per_port[port.index()].load(Relaxed)
     }
 
-    /// Puts a key that is not there into a slot: a free one, once another address gave way if the table is full.
+    /// Puts a key that is not there into a slot: a free one, once another address gave way if the
+    /// table is full.
     fn insert(&self, stats: &mut FdbStats, key: FdbKey, value: Value) -> bool {
         let own = [self.first(key), self.second(key)];
         let free = || {
@@ -377,15 +387,16 @@ impl Fdb {
     }
 
     fn remove_slot(&self, stats: &mut FdbStats, bucket: &Bucket, slot: usize, value: Value) {
-        // Before the value changes hands: a reader that sees a new value also sees that the key went (Release/Acquire).
+        // Before the value changes hands: a reader that sees a new value also sees that the key
+        // went (Release/Acquire).
         bucket.keys.0[slot].store(0, Relaxed);
         self.entries.fetch_sub(1, Relaxed);
         self.per_port[value.port().index()].fetch_sub(1, Relaxed);
         stats.statics -= u32::from(value.is_static());
     }
 
-    /// Adds a static address, or makes one static and moves it; false, and nothing changed, when its buckets are full of static
-    /// ones or the table is.
+    /// Adds a static address, or makes one static and moves it; false, and nothing changed, when
+    /// its buckets are full of static ones or the table is.
     pub fn add_static(&self, key: FdbKey, port: PortId) -> bool {
         let mut stats = self.writer.lock();
         let value = Value::new(port, true, 0);
@@ -404,7 +415,8 @@ impl Fdb {
         self.remove_if(|key, value| which(&entry(key, value)))
     }
 
-    /// Removes learned addresses that were not seen for the ageing time; the control side calls it every second.
+    /// Removes learned addresses that were not seen for the ageing time; the control side calls it
+    /// every second.
     pub fn age(&self, now_s: u32) {
         if self.entries.load(Relaxed) == 0 {
             return;
@@ -487,14 +499,16 @@ impl FdbReader<'_> {
     /// Notes that an address was seen. Never waits.
     #[inline]
     pub fn learn(&self, key: &FdbKey, place: FdbPlace, seen: Sighting) {
-        // On this port, in this second: nothing new. A slot that just changed hands may say so wrongly; the next packet tells.
+        // On this port, in this second: nothing new. A slot that just changed hands may say so
+        // wrongly; the next packet tells.
         if self.buckets.get(place.0).and_then(|bucket| bucket.value_of(key)) != Some(seen.0) {
             self.fdb.learn_news(key, seen);
         }
     }
 }
 
-/// A random multiplier for hashes by which neighbouring addresses, of which there are many, do not share a bucket.
+/// A random multiplier for hashes by which neighbouring addresses, of which there are many, do not
+/// share a bucket.
 fn multiplier(limit: u32) -> u64 {
     let spreads = |multiplier: &u64| {
         (1..=64_u64).all(|distance| {
@@ -660,7 +674,8 @@ mod tests {
                 let fdb = &fdb;
                 scope.spawn(move || {
                     for i in 0..50_000_u64 {
-                        // The port tells the address: a value read from another address's slot shows.
+                        // The port tells the address: a value read from another address's slot
+                        // shows.
                         let mac = (i * 7 + worker * 13) % 512;
                         learn(fdb, mac, (mac % 97) as u16, u32::try_from(i / 1000).expect("small"));
                         let probe = (i * 31) % 512;

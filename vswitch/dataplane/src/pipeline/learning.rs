@@ -17,7 +17,8 @@ pub enum LearningVerdict {
     Drop(DropReason),
 }
 
-/// A packet's addresses as keys of the MAC table, with their hashes. The default is that of no packet.
+/// A packet's addresses as keys of the MAC table, with their hashes. The default is that of no
+/// packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lookup {
     source: FdbKey,
@@ -47,8 +48,9 @@ impl Lookup {
     }
 }
 
-/// Whether `NORMAL` does more with a packet than [`decide`] does: tags that say no VLAN are taken off, some are wrong, and vendors' link
-/// protocols are not forwarded. Such packets take the slow path.
+/// Whether `NORMAL` does more with a packet than [`decide`] does: tags that say no VLAN are taken
+/// off, some are wrong, and vendors' link protocols are not forwarded. Such packets take the slow
+/// path.
 #[inline]
 #[must_use]
 pub fn is_special(l2: &L2) -> bool {
@@ -56,7 +58,8 @@ pub fn is_special(l2: &L2) -> bool {
     l2.odd_tag || matches!(l2.destination >> 24, 0x01_000c | 0x00_e02b) && is_vendors(Mac::from_u64(l2.destination))
 }
 
-/// Addresses of vendors' link protocols that Open vSwitch does not forward: EDP, EAPS; ISL, CDP and others, PVST+, FlexLink, CFM.
+/// Addresses of vendors' link protocols that Open vSwitch does not forward: EDP, EAPS; ISL, CDP and
+/// others, PVST+, FlexLink, CFM.
 #[must_use]
 pub fn is_vendors(mac: Mac) -> bool {
     let mac = mac.to_u64();

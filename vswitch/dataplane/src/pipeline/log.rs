@@ -7,7 +7,8 @@ use vswitch_flow::SparseMatch;
 /// Matches of the rules that a change added, removed or replaced.
 pub type ChangedMatches = Arc<[Arc<SparseMatch>]>;
 
-/// The last changes of a table, each with the number (of a world, or an epoch) that it was published with. A value: cloned with its table.
+/// The last changes of a table, each with the number (of a world, or an epoch) that it was
+/// published with. A value: cloned with its table.
 #[derive(Clone, Debug, Default)]
 pub struct ChangeLog {
     /// From the oldest.

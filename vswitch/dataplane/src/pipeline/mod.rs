@@ -1,15 +1,17 @@
-//! What a packet means to a bridge. Today: the MAC table and the Ethernet learning switch (`NORMAL`); the tables of rules
-//! come on top of it.
+//! What a packet means to a bridge. Today: the MAC table and the Ethernet learning switch
+//! (`NORMAL`); the tables of rules come on top of it.
 //!
-//! **Where in the walk**: between parse and output. [`decide`] turns addresses and the ingress port into a [`LearningVerdict`];
-//! it touches no packet.
+//! **Where in the walk**: between parse and output. [`decide`] turns addresses and the ingress port
+//! into a [`LearningVerdict`]; it touches no packet.
 //!
-//! **Design**: a [`Bridge`] is a read-only view that a snapshot carries; the only thing that changes under a worker's hands is
-//! its [`Fdb`], which is made for that (atomic words, one writer at a time, readers never wait).
+//! **Design**: a [`Bridge`] is a read-only view that a snapshot carries; the only thing that
+//! changes under a worker's hands is its [`Fdb`], which is made for that (atomic words, one writer
+//! at a time, readers never wait).
 //!
 //! **Limits**: [`crate::limits::FDB_ENTRIES_MAX`], and a quota per port.
 //!
-//! **Threads**: any number of workers read and learn; the control side ages, flushes and adds static addresses.
+//! **Threads**: any number of workers read and learn; the control side ages, flushes and adds
+//! static addresses.
 
 mod bridge;
 mod changes;

@@ -1,16 +1,20 @@
 //! What ops count by themselves, beside the packets of their decision.
 //!
-//! **Design**: some things are counted for rules that not every packet of a decision does: a `ct(commit)` that opened a connection, a `reject()` that sent an answer. Each such op has a word of its own, in memory that nothing else
-//! needs, which is written only when it happens. The decision lists the words, and who credits what it counted credits them, too.
+//! **Design**: some things are counted for rules that not every packet of a decision does: a
+//! `ct(commit)` that opened a connection, a `reject()` that sent an answer. Each such op has a word
+//! of its own, in memory that nothing else needs, which is written only when it happens. The
+//! decision lists the words, and who credits what it counted credits them, too.
 //!
-//! **Threads**: the worker that has the decision counts; credited is by the control side's one collector, or by that worker itself, of a decision that is not kept.
+//! **Threads**: the worker that has the decision counts; credited is by the control side's one
+//! collector, or by that worker itself, of a decision that is not kept.
 
 use super::{Credit, RuleStats};
 use crate::observe::Counter;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How often an op has done what is counted for rules. Two are equal if they count the same for the same.
+/// How often an op has done what is counted for rules. Two are equal if they count the same for the
+/// same.
 #[derive(Debug)]
 pub struct OpCount {
     what: Counted,
@@ -21,9 +25,11 @@ pub struct OpCount {
 /// What an op counts, and for whom.
 #[derive(Clone, Debug)]
 pub enum Counted {
-    /// Connections that `ct(commit)` created or gave another label ([`RuleStats::commits`]): for the rule in whose list it stands, or that led there.
+    /// Connections that `ct(commit)` created or gave another label ([`RuleStats::commits`]): for
+    /// the rule in whose list it stands, or that led there.
     Commits(Arc<RuleStats>),
-    /// Answers that `reject()` sent ([`RuleStats::rejects`]): for every rule of the decision, as packets are.
+    /// Answers that `reject()` sent ([`RuleStats::rejects`]): for every rule of the decision, as
+    /// packets are.
     Rejects,
 }
 

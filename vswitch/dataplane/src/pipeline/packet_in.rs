@@ -1,8 +1,9 @@
 //! Packet-ins: bounded queues from workers to controllers.
 //!
-//! **Design**: workers never wait. A subscriber has a bounded queue; what does not fit is lost and counted with the subscriber. The list
-//! of subscribers is replaced as a whole ([`ArcSwap`]): delivering takes no lock. A paused packet leaves its continuation here, under
-//! a token; that takes a short lock, once per paused packet.
+//! **Design**: workers never wait. A subscriber has a bounded queue; what does not fit is lost and
+//! counted with the subscriber. The list of subscribers is replaced as a whole ([`ArcSwap`]):
+//! delivering takes no lock. A paused packet leaves its continuation here, under a token; that
+//! takes a short lock, once per paused packet.
 
 use super::controllers::{ControllerInfo, Controllers, Fate};
 use crate::limits::{PACKET_IN_SUBSCRIBERS_MAX, PACKET_INS_QUEUED, PAUSED_MAX};
@@ -55,8 +56,9 @@ pub struct Received {
     pub len: usize,
 }
 
-/// Where a paused packet goes on. The packet itself and its metadata are with the packet-in: to resume, translate the packet (or what the
-/// controller returns for it) with that metadata from [`super::Start::Resume`].
+/// Where a paused packet goes on. The packet itself and its metadata are with the packet-in: to
+/// resume, translate the packet (or what the controller returns for it) with that metadata from
+/// [`super::Start::Resume`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Continuation {
     /// Name of the bridge where it stopped: the index may be another one by then.
@@ -106,7 +108,8 @@ pub struct PacketIns {
 pub struct Interest {
     /// Those for this controller id.
     pub controller: u16,
-    /// Those of packets whose TTL ran out, too: controllers of Open vSwitch do not get them unless they ask.
+    /// Those of packets whose TTL ran out, too: controllers of Open vSwitch do not get them unless
+    /// they ask.
     pub invalid_ttl: bool,
 }
 
@@ -149,7 +152,8 @@ pub struct Subscription {
 }
 
 impl PacketIns {
-    /// Packet-ins from now on, until the subscription is dropped. None when there are too many subscribers.
+    /// Packet-ins from now on, until the subscription is dropped. None when there are too many
+    /// subscribers.
     #[must_use]
     pub fn subscribe(&self, interest: Interest) -> Option<Subscription> {
         let (queue, receiver) = mpsc::channel(PACKET_INS_QUEUED);
@@ -167,20 +171,23 @@ impl PacketIns {
         added.then_some(Subscription { receiver, lost })
     }
 
-    /// Whether somebody wants packet-ins for a controller id, for this reason: if not, they need not be made.
+    /// Whether somebody wants packet-ins for a controller id, for this reason: if not, they need
+    /// not be made.
     #[must_use]
     pub fn is_wanted(&self, controller: u16, reason: Reason) -> bool {
         self.subscribers.load().iter().any(|one| one.interest.covers(controller, reason) && !one.queue.is_closed())
     }
 
-    /// Hands a packet-in to everyone who wants it, with a token if it can be resumed: with the connections, then, that it has `met` as new. Never waits. `worker`: who counts it.
+    /// Hands a packet-in to everyone who wants it, with a token if it can be resumed: with the
+    /// connections, then, that it has `met` as new. Never waits. `worker`: who counts it.
     pub fn deliver(&self, mut packet_in: PacketIn, met: impl Iterator<Item = Handle>, worker: usize) {
         if let Some(continuation) = &packet_in.continuation {
             let (metadata, packet) = (packet_in.metadata.clone(), packet_in.packet.clone());
             let paused = Paused { continuation: Arc::clone(continuation), metadata, packet, met: met.collect() };
             packet_in.token = self.paused.lock().put(paused).to_be_bytes().to_vec();
         }
-        // Which of Geneve's options the packet has, it needs to go on; controllers know no such field.
+        // Which of Geneve's options the packet has, it needs to go on; controllers know no such
+        // field.
         packet_in.metadata.set_tunnel_options(0);
         let subscribers = self.subscribers.load();
         let wanted = subscribers.iter().filter(|one| one.interest.covers(packet_in.controller, packet_in.reason));

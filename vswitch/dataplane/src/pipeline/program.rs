@@ -16,8 +16,8 @@ use vswitch_flow::spec::{FlowFlags, FlowSpec};
 /// Number of tables of a bridge: 0 to 253.
 pub const TABLES: usize = 254;
 
-/// Tables, groups and meters. Immutable but for counters and learned rules; parts that did not change are shared with the
-/// program before.
+/// Tables, groups and meters. Immutable but for counters and learned rules; parts that did not
+/// change are shared with the program before.
 #[derive(Debug, Default)]
 pub struct Program {
     /// By number; at most [`TABLES`]. A table that was never used is None: every lookup misses.
@@ -59,7 +59,8 @@ pub struct TableStats {
 /// A rule in use.
 #[derive(Debug)]
 pub struct Rule {
-    /// Its place in the order of arrival, unique in the bridge: dumps are sorted by it. An add over a rule keeps it.
+    /// Its place in the order of arrival, unique in the bridge: dumps are sorted by it. An add over
+    /// a rule keeps it.
     pub serial: u64,
     /// Its table.
     pub table: u8,
@@ -113,7 +114,8 @@ impl Rule {
         }
     }
 
-    /// Goes on counting where another rule stands, unless `reset`. When it was last hit is taken over in any case.
+    /// Goes on counting where another rule stands, unless `reset`. When it was last hit is taken
+    /// over in any case.
     pub fn take_counters(&mut self, old: &Self, reset: bool) {
         if reset {
             let used_ms = AtomicU64::new(old.stats.used_ms.load(Relaxed));
@@ -173,10 +175,11 @@ pub struct RuleStats {
     pub packets: AtomicU64,
     /// Bytes, as long as the packets were when their stage began.
     pub bytes: AtomicU64,
-    /// Milliseconds when it was last hit, or added if it never was. An add over a rule keeps it, as in Open vSwitch: the new
-    /// rule's idle timeout counts from the last packet of the old one.
+    /// Milliseconds when it was last hit, or added if it never was. An add over a rule keeps it, as
+    /// in Open vSwitch: the new rule's idle timeout counts from the last packet of the old one.
     pub used_ms: AtomicU64,
-    /// Connections that a `ct(commit)` of its list, or of a group's bucket that its list leads to, created or gave another label: each once by each such `ct()`.
+    /// Connections that a `ct(commit)` of its list, or of a group's bucket that its list leads to,
+    /// created or gave another label: each once by each such `ct()`.
     pub commits: AtomicU64,
     /// Answers that `reject()` sent to its packets.
     pub rejects: AtomicU64,

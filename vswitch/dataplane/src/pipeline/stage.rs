@@ -1,10 +1,12 @@
 //! Where a packet goes on behind `ct()`: everything that it takes with it but its bytes.
 //!
-//! **Design**: a decision ends at `ct()`, because what comes next depends on the connection. What the translation knew there is a [`Stage`]: table, registers, stack,
-//! action set. Equal stages are one, with one number (`recirc_id` of Open vSwitch), and the decision behind it is for packets of that number: so the second half of a pipeline has
-//! few decisions, however many lead to it.
+//! **Design**: a decision ends at `ct()`, because what comes next depends on the connection. What
+//! the translation knew there is a [`Stage`]: table, registers, stack, action set. Equal stages are
+//! one, with one number (`recirc_id` of Open vSwitch), and the decision behind it is for packets of
+//! that number: so the second half of a pipeline has few decisions, however many lead to it.
 //!
-//! **Threads**: one [`Stages`] for all workers, behind a lock that only translations take. A stage goes with the last decision that leads to it or begins there.
+//! **Threads**: one [`Stages`] for all workers, behind a lock that only translations take. A stage
+//! goes with the last decision that leads to it or begins there.
 
 use foldhash::quality::RandomState;
 use parking_lot::Mutex;
@@ -20,7 +22,8 @@ pub struct FrozenState {
     pub bridge: usize,
     /// Table where it goes on.
     pub table: u8,
-    /// Metadata that the translation had written. Only metadata words count, and no field of the connection.
+    /// Metadata that the translation had written. Only metadata words count, and no field of the
+    /// connection.
     pub metadata: FlowKey,
     /// Which bits of it: the others are the packet's own.
     pub defined: FlowMask,
@@ -147,14 +150,16 @@ impl FrozenState {
 }
 
 impl Stage {
-    /// Writes the metadata of a packet that goes on here: its own, and what the translation had written. `key` has no word of its bytes yet.
+    /// Writes the metadata of a packet that goes on here: its own, and what the translation had
+    /// written. `key` has no word of its bytes yet.
     #[inline]
     pub fn unpack(&self, own: &FlowKey, key: &mut FlowKey) {
         key.copy_metadata(own);
         self.enter(key);
     }
 
-    /// Adds the bits that are the same of all packets that go on here, as [`Self::enter`] writes them.
+    /// Adds the bits that are the same of all packets that go on here, as [`Self::enter`] writes
+    /// them.
     pub fn defines(&self, mask: &mut FlowMask) {
         self.written.iter().for_each(|(i, _, bits)| mask.0[usize::from(*i)] |= bits);
         mask.add(Field::RecircId);

@@ -12,8 +12,9 @@ use vswitch_overlay::OptionMap;
 
 /// All bridges and ports. Never changes once published.
 ///
-/// Worlds are numbered. A part remembers the number of the world that it last changed in, so that a cached decision made in an earlier world
-/// is still good if none of the parts it used ([`super::Deps`]) has changed since.
+/// Worlds are numbered. A part remembers the number of the world that it last changed in, so that a
+/// cached decision made in an earlier world is still good if none of the parts it used
+/// ([`super::Deps`]) has changed since.
 #[derive(Debug, Default)]
 pub struct World {
     /// Its number: rises with every world.

@@ -1,26 +1,30 @@
-//! Ports on an existing interface of the host (kind `af_packet`): a veth, a physical interface, through a packet socket.
+//! Ports on an existing interface of the host (kind `af_packet`): a veth, a physical interface,
+//! through a packet socket.
 //!
-//! **Where in the walk**: both ends. Receive copies packets out of a mapped ring without a system call; send is one
-//! `sendmmsg` per burst.
+//! **Where in the walk**: both ends. Receive copies packets out of a mapped ring without a system
+//! call; send is one `sendmmsg` per burst.
 //!
-//! **Design**: the interface belongs to somebody else. Its flags are not touched (promiscuous mode is a reference that goes
-//! with the socket); when it goes down or away, the port stays, with its link down. Checksums and GSO cross both ways
-//! unfinished, VLAN tags that the kernel took out are put back.
+//! **Design**: the interface belongs to somebody else. Its flags are not touched (promiscuous mode
+//! is a reference that goes with the socket); when it goes down or away, the port stays, with its
+//! link down. Checksums and GSO cross both ways unfinished, VLAN tags that the kernel took out are
+//! put back.
 //!
-//! There is no transmit ring: a frame in it stays taken until whoever receives the packet has consumed it (on a veth: the
-//! Pod's application, when it pleases), and the kernel makes an skb of it anyway. Nor is the interface's queueing
-//! discipline bypassed: the bypass drops packets that the device cannot segment itself.
+//! There is no transmit ring: a frame in it stays taken until whoever receives the packet has
+//! consumed it (on a veth: the Pod's application, when it pleases), and the kernel makes an skb of
+//! it anyway. Nor is the interface's queueing discipline bypassed: the bypass drops packets that
+//! the device cannot segment itself.
 //!
-//! **Limits**: [`RxRing::BYTES`] (9 MiB) of kernel memory per port: 135 frames, each for a whole GSO packet. A packet longer
-//! than that ("BIG TCP") is dropped as oversize. Packets that hardware merged (LRO) come without a checksum that could be
-//! finished and are dropped as vnet_header: `ethtool -K IF lro off`; GRO is welcome. Linux sends frames of at most the
-//! interface's MTU, plus 14 bytes of header and one 802.1Q tag. What the kernel merges that a virtio-net header cannot say
-//! (SCTP) it drops itself, and counts as missed.
+//! **Limits**: [`RxRing::BYTES`] (9 MiB) of kernel memory per port: 135 frames, each for a whole
+//! GSO packet. A packet longer than that ("BIG TCP") is dropped as oversize. Packets that hardware
+//! merged (LRO) come without a checksum that could be finished and are dropped as vnet_header:
+//! `ethtool -K IF lro off`; GRO is welcome. Linux sends frames of at most the interface's MTU, plus
+//! 14 bytes of header and one 802.1Q tag. What the kernel merges that a virtio-net header cannot
+//! say (SCTP) it drops itself, and counts as missed.
 //!
 //! **Threads**: each queue has one user at a time; the device may be used from any thread.
 //!
-//! **Not here**: keeping the host out. Its own stack sees received packets too: leave the interface without addresses
-//! (IPv6 autoconfiguration off) and out of Linux bridges.
+//! **Not here**: keeping the host out. Its own stack sees received packets too: leave the interface
+//! without addresses (IPv6 autoconfiguration off) and out of Linux bridges.
 
 use super::{DeviceCounters, Link};
 use crate::limits::BURST;
@@ -112,7 +116,8 @@ fn behind_tag(mut header: VnetHdr) -> Option<VnetHdr> {
     Some(header)
 }
 
-/// A packet with the bytes of all parts; none when the pool has too few segments. `segments` is left empty.
+/// A packet with the bytes of all parts; none when the pool has too few segments. `segments` is
+/// left empty.
 fn copy<const N: usize>(parts: [&[u8]; N], pool: &Mempool, segments: &mut Vec<Mbuf>) -> Option<Mbuf> {
     let mut last = pool.alloc()?;
     for mut part in parts {
@@ -159,8 +164,9 @@ enum Refusal {
 }
 
 impl AfPacketTxQueue {
-    /// Sends the burst and leaves it empty. Drops: [`DropReason::TxFull`], [`DropReason::LinkDown`] (interface down or
-    /// gone), [`DropReason::VnetHeader`], [`DropReason::TxError`] (refused, such as longer than the interface's MTU).
+    /// Sends the burst and leaves it empty. Drops: [`DropReason::TxFull`], [`DropReason::LinkDown`]
+    /// (interface down or gone), [`DropReason::VnetHeader`], [`DropReason::TxError`] (refused, such
+    /// as longer than the interface's MTU).
     pub fn send(&mut self, burst: &mut Burst, counters: &PortCounters) {
         for mbuf in burst.drain() {
             match VnetHdr::describe(&mbuf) {
@@ -173,7 +179,8 @@ impl AfPacketTxQueue {
             counters.tx_bytes.add(packets.iter().map(|packet| packet.mbuf.len() as u64).sum());
         };
         let mut rest = &self.packets[..];
-        // The first ENETDOWN may be news of a time when the interface was down: the socket keeps it until asked.
+        // The first ENETDOWN may be news of a time when the interface was down: the socket keeps it
+        // until asked.
         let mut stale = true;
         // Each turn but that one sends or drops at least one packet.
         while !rest.is_empty() {
@@ -205,7 +212,8 @@ fn refusal(error: &io::Error) -> Refusal {
     match error.raw_os_error() {
         // The socket's send buffer is full.
         Some(libc::EAGAIN) => Refusal::Rest(DropReason::TxFull),
-        // The interface's queue dropped this packet; a veth says so too of one that its peer refuses.
+        // The interface's queue dropped this packet; a veth says so too of one that its peer
+        // refuses.
         Some(libc::ENOBUFS) => Refusal::One(DropReason::TxFull),
         Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => Refusal::Rest(DropReason::LinkDown),
         _ => Refusal::One(DropReason::TxError),
@@ -261,7 +269,8 @@ impl AfPacketDevice {
         self.socket.set_mtu(mtu)
     }
 
-    /// Nothing: the interface's flags are its owner's. The switch keeps packets from a port that is down.
+    /// Nothing: the interface's flags are its owner's. The switch keeps packets from a port that is
+    /// down.
     ///
     /// # Errors
     /// None; the signature is that of every device.

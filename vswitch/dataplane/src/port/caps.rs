@@ -7,9 +7,11 @@ use crate::observe::{PortTotals, Software};
 /// One ability of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// Its name: `rx-csum`, `tx-csum`, `rx-tso4`, `rx-tso6`, `tx-tso4`, `tx-tso6`, `tx-uso`, `multi-segment`, `multi-queue`,
-    /// `mergeable`, `indirect`, `packed`, `mtu`; what a device spreads over its queues, `rss-tcp4`, `rss-udp4`, `rss-ip4` and the like with 6, and
-    /// whether both directions of a connection alike, `rss-symmetric`. Receiving is what comes into the switch.
+    /// Its name: `rx-csum`, `tx-csum`, `rx-tso4`, `rx-tso6`, `tx-tso4`, `tx-tso6`, `tx-uso`,
+    /// `multi-segment`, `multi-queue`, `mergeable`, `indirect`, `packed`, `mtu`; what a device
+    /// spreads over its queues, `rss-tcp4`, `rss-udp4`, `rss-ip4` and the like with 6, and whether
+    /// both directions of a connection alike, `rss-symmetric`. Receiving is what comes into the
+    /// switch.
     pub name: &'static str,
     /// The switch wants it, as the port is configured.
     pub asked: bool,
@@ -17,7 +19,8 @@ pub struct Capability {
     pub offered: bool,
     /// It is in use; of a vhost-user port: with the guest that is connected.
     pub used: bool,
-    /// Packets for which the switch did it itself, in software, since the port was opened; none: it is nothing that could be done for a packet.
+    /// Packets for which the switch did it itself, in software, since the port was opened; none: it
+    /// is nothing that could be done for a packet.
     pub software: Option<u64>,
 }
 
@@ -33,7 +36,8 @@ impl Capability {
 }
 
 impl Device {
-    /// Everything that a port of its kind may be able to do, in a fixed order; `totals` are the port's.
+    /// Everything that a port of its kind may be able to do, in a fixed order; `totals` are the
+    /// port's.
     #[must_use]
     pub fn capabilities(&self, kind: &PortKind, totals: &PortTotals) -> Vec<Capability> {
         let all = match (self, kind) {

@@ -14,7 +14,8 @@ use vswitch_overlay::routes::Cidr;
 pub struct PortConfig {
     /// Name, unique in the switch; at most [`limits::NAME_MAX`] bytes of `[A-Za-z0-9._-]`.
     pub name: String,
-    /// Requested OpenFlow port number, 1 to [`limits::PORT_NUMBER_MAX`]; none: one that no port has had lately.
+    /// Requested OpenFlow port number, 1 to [`limits::PORT_NUMBER_MAX`]; none: one that no port has
+    /// had lately.
     pub number: Option<u32>,
     /// What is behind it.
     pub kind: PortKind,
@@ -22,7 +23,8 @@ pub struct PortConfig {
     pub mac: Option<Mac>,
     /// Largest L3 packet, in bytes.
     pub mtu: u16,
-    /// No MTU was asked for. Then `mtu` follows the interface of the kernel that is behind the port, if there is one.
+    /// No MTU was asked for. Then `mtu` follows the interface of the kernel that is behind the
+    /// port, if there is one.
     pub mtu_follows: bool,
     /// Takes and gives packets.
     pub admin_up: bool,
@@ -32,10 +34,11 @@ pub struct PortConfig {
     pub no_receive: bool,
     /// Nothing leaves by it.
     pub no_forward: bool,
-    /// Malformed packets that come in by it are dropped by name ([`crate::packet::strict`]). Not for patch ports: their packets
-    /// were looked at where they came in.
+    /// Malformed packets that come in by it are dropped by name ([`crate::packet::strict`]). Not
+    /// for patch ports: their packets were looked at where they came in.
     pub strict: bool,
-    /// Packets that come in by it may be for our end of tunnels. None: as its type has it ([`PortConfig::may_tunnel`]).
+    /// Packets that come in by it may be for our end of tunnels. None: as its type has it
+    /// ([`PortConfig::may_tunnel`]).
     pub underlay: Option<bool>,
     /// Free key-value pairs of the owner.
     pub external_ids: BTreeMap<String, String>,
@@ -110,14 +113,16 @@ pub enum PortKind {
         /// Name of the port at the other end.
         peer: String,
     },
-    /// An interface of the host (TAP), for the host's own traffic. Named like its bridge it is the bridge's LOCAL port.
+    /// An interface of the host (TAP), for the host's own traffic. Named like its bridge it is the
+    /// bridge's LOCAL port.
     Internal {
         /// Queues each way.
         queues: u16,
     },
     /// A port for tests ([`super::dummy`]).
     Dummy,
-    /// A tunnel: packets that leave by it are put into others, which leave by a port with addresses.
+    /// A tunnel: packets that leave by it are put into others, which leave by a port with
+    /// addresses.
     Tunnel(TunnelConfig),
 }
 
@@ -139,7 +144,8 @@ pub struct VhostConfig {
     pub mergeable: bool,
     /// Offer indirect descriptors.
     pub indirect: bool,
-    /// Offer packed rings. Off by default: QEMU cannot recover their index after an unclean exit of the switch.
+    /// Offer packed rings. Off by default: QEMU cannot recover their index after an unclean exit of
+    /// the switch.
     pub packed: bool,
 }
 
@@ -154,7 +160,8 @@ impl VhostConfig {
 /// Which side of a vhost-user socket the switch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VhostMode {
-    /// The switch connects, again and again; the guest (QEMU `server=on`) makes the socket. Survives restarts of both sides.
+    /// The switch connects, again and again; the guest (QEMU `server=on`) makes the socket.
+    /// Survives restarts of both sides.
     Client,
     /// The switch makes the socket.
     Server,
@@ -217,7 +224,8 @@ fn description(problem: &str, hint: &str) -> String {
     if hint.is_empty() { problem.to_owned() } else { format!("{problem}; {hint}") }
 }
 
-/// Whether a port or bridge may have this name: 1 to [`limits::NAME_MAX`] bytes of `[A-Za-z0-9._-]`, not `.` or `..`.
+/// Whether a port or bridge may have this name: 1 to [`limits::NAME_MAX`] bytes of
+/// `[A-Za-z0-9._-]`, not `.` or `..`.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     (1..=limits::NAME_MAX).contains(&name.len())
@@ -227,13 +235,15 @@ pub fn is_name(name: &str) -> bool {
 }
 
 impl PortConfig {
-    /// Whether packets that come in by it may be for our end of tunnels: not those of Pods, which are behind vhost-user ports, unless it is said.
+    /// Whether packets that come in by it may be for our end of tunnels: not those of Pods, which
+    /// are behind vhost-user ports, unless it is said.
     #[must_use]
     pub fn may_tunnel(&self) -> bool {
         self.underlay.unwrap_or(!matches!(self.kind, PortKind::VhostUser(_)))
     }
 
-    /// Everything that is wrong with these values by themselves (not: names already taken, devices that do not exist).
+    /// Everything that is wrong with these values by themselves (not: names already taken, devices
+    /// that do not exist).
     #[must_use]
     pub fn errors(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();

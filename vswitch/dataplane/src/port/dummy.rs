@@ -1,7 +1,9 @@
-//! Ports for tests of a whole switch, as `netdev-dummy` of Open vSwitch: what comes in is given by a call, what leaves is written down.
+//! Ports for tests of a whole switch, as `netdev-dummy` of Open vSwitch: what comes in is given by
+//! a call, what leaves is written down.
 //!
-//! Only in a switch that was started for it (`vswitchd --enable-dummy`). All dummy ports of a switch write into one [`DummyLog`], in the order
-//! in which packets leave. A call that gives a packet returns when the worker has taken it all the way: [`DummyWire::receive`].
+//! Only in a switch that was started for it (`vswitchd --enable-dummy`). All dummy ports of a
+//! switch write into one [`DummyLog`], in the order in which packets leave. A call that gives a
+//! packet returns when the worker has taken it all the way: [`DummyWire::receive`].
 
 use super::device::Link;
 use crate::limits::{DUMMY_QUEUED, DUMMY_SENT_MAX, FRAME_MAX};
@@ -17,7 +19,8 @@ use vswitch_dpdk::{Burst, Mempool};
 /// A worker takes a packet within a burst, or one sleep. After this long the caller is told.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// How long a caller spins before it gives its core to others: a worker that does not sleep is done by then.
+/// How long a caller spins before it gives its core to others: a worker that does not sleep is done
+/// by then.
 const SPIN: Duration = Duration::from_micros(100);
 
 /// What left by the dummy ports of a switch, in order.
@@ -60,8 +63,8 @@ pub struct DummyWire {
 }
 
 impl DummyWire {
-    /// Gives packets to the port, in one burst if they are few enough, and returns when the worker is done with them and has sent what they led
-    /// to. `wake` ends the workers' sleep.
+    /// Gives packets to the port, in one burst if they are few enough, and returns when the worker
+    /// is done with them and has sent what they led to. `wake` ends the workers' sleep.
     ///
     /// # Errors
     /// In words: a packet is too long, too many wait, or no worker polls the port.

@@ -17,7 +17,8 @@ pub struct EthdevTxQueue {
 }
 
 impl EthdevTxQueue {
-    /// Wraps a queue of a device that can, or cannot, send several segments and compute checksums of IPv4 headers.
+    /// Wraps a queue of a device that can, or cannot, send several segments and compute checksums
+    /// of IPv4 headers.
     #[must_use]
     pub const fn new(queue: EthTxQueue, multi_segment: bool, fills_ip_checksums: bool) -> Self {
         Self { queue, multi_segment, fills_ip_checksums }
@@ -42,7 +43,8 @@ impl EthdevTxQueue {
         counters.tx_bytes.add(bytes);
     }
 
-    /// Describes offloads to the device and drops what it cannot send; returns the bytes that are left.
+    /// Describes offloads to the device and drops what it cannot send; returns the bytes that are
+    /// left.
     #[cold]
     fn prepare(&mut self, burst: &mut Burst, counters: &PortCounters) -> u64 {
         let mut fit = Burst::new();
@@ -62,7 +64,8 @@ impl EthdevTxQueue {
             counters.tx_drops[reason.index()].add(1);
         }
         std::mem::swap(burst, &mut fit);
-        // The driver stops at the first packet that it cannot send: take that one out and go on behind it.
+        // The driver stops at the first packet that it cannot send: take that one out and go on
+        // behind it.
         let mut from = 0;
         while from < burst.len() {
             from = self.queue.prepare(burst).max(from);
@@ -80,7 +83,8 @@ impl EthdevTxQueue {
 pub struct EthdevPort {
     /// The device.
     pub device: Ethdev,
-    /// What it receives into, if its peer is not to be believed. Behind the device: it is dropped after it.
+    /// What it receives into, if its peer is not to be believed. Behind the device: it is dropped
+    /// after it.
     pub memif: Option<Memif>,
 }
 

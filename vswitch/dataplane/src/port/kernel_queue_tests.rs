@@ -66,7 +66,8 @@ fn as_many_queues_as_there_may_be_and_their_descriptors_go() {
     for round in 0..2 {
         let opened =
             eventually("the name is free", || match tap::open(&name, None, 1500, crate::limits::QUEUES_MAX, &pool) {
-                // A process that another test starts at this moment holds a copy of the descriptors until it execs.
+                // A process that another test starts at this moment holds a copy of the descriptors
+                // until it execs.
                 Err(error) if error.error.raw_os_error() == Some(libc::EBUSY) => None,
                 other => Some(other.expect("a port")),
             });

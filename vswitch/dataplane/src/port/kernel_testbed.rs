@@ -1,4 +1,5 @@
-//! Ports of both kernel kinds with the other end in a network namespace, for the tests on real interfaces.
+//! Ports of both kernel kinds with the other end in a network namespace, for the tests on real
+//! interfaces.
 
 use super::{Link, af_packet, tap};
 use crate::observe::{DropReason, PortCounters};

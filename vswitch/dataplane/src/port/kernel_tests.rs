@@ -57,8 +57,8 @@ fn sum(bytes: &[u8], start: u32) -> u16 {
     u16::try_from((sum & 0xffff) + (sum >> 16)).expect("folded")
 }
 
-/// A TCP packet or train of UDP datagrams whose checksum field holds the pseudo-header sum, with the header that
-/// describes it.
+/// A TCP packet or train of UDP datagrams whose checksum field holds the pseudo-header sum, with
+/// the header that describes it.
 fn gso(ipv4: bool, udp: bool, tags: &[u8], payload: usize) -> (VnetHdr, Vec<u8>) {
     let (protocol, l4_header, csum_offset) = if udp { (17, 8, 6) } else { (6, 20, 16) };
     let l4_len = u16::try_from(l4_header + payload).expect("at most 64 KiB");
@@ -120,8 +120,8 @@ fn gso_packets_cross_both_ways_with_segment_size_and_partial_checksum() {
     });
 }
 
-/// UDP datagrams of 1400 bytes: a train of them goes out in one piece where the kernel can, and is never announced to be
-/// welcome on the way in from a TAP.
+/// UDP datagrams of 1400 bytes: a train of them goes out in one piece where the kernel can, and is
+/// never announced to be welcome on the way in from a TAP.
 #[test]
 fn udp_trains_leave_whole_where_the_capabilities_say_so() {
     let pool = Mempool::for_tests(256);
@@ -168,7 +168,8 @@ fn an_af_packet_port_takes_all_that_comes_in_and_nothing_that_goes_out() {
     netns.plain_socket("eth0").send([0; 10], &frame(&[], 63)).expect("sent");
     assert_eq!(port.receive_one(&MAC).len(), 63);
     drop(port);
-    // A process that another test starts at this moment holds a copy of the descriptor until it execs.
+    // A process that another test starts at this moment holds a copy of the descriptor until it
+    // execs.
     eventually("the interface is as it was", || (promiscuity() == "0").then_some(()));
 }
 
@@ -289,7 +290,8 @@ fn an_empty_pool_costs_one_drop_per_packet_and_never_wedges() {
     on_both(&pool, |kind, port, peer, _| {
         let mut held: Vec<Mbuf> = std::iter::from_fn(|| pool.alloc()).collect();
         let mut burst = Burst::new();
-        // More than the ring has frames, so that each is seen empty-handed; a TAP first uses up what it has at hand.
+        // More than the ring has frames, so that each is seen empty-handed; a TAP first uses up
+        // what it has at hand.
         let total = 300;
         let mut received = 0;
         for _ in 0..total {

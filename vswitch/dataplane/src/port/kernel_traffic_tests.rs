@@ -1,4 +1,5 @@
-//! Real TCP, UDP and ICMP between two namespaces through two ports, with every offload at the kernel's default. Needs root.
+//! Real TCP, UDP and ICMP between two namespaces through two ports, with every offload at the
+//! kernel's default. Needs root.
 
 use super::kernel_testbed::{Port, af_packet_port, tap_port};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,14 +1,17 @@
-//! Receive queues of memif devices (DPDK's `net_memif`), whose peer is another process that shares memory with us.
+//! Receive queues of memif devices (DPDK's `net_memif`), whose peer is another process that shares
+//! memory with us.
 //!
-//! **Design**: DPDK 22.11's driver believes the descriptors of its peer. A chain that does not end takes mbufs until there are
-//! none, and what it took then is lost. So the driver has a pool of its own ([`MBUFS`]), and what it receives is copied at once
-//! into mbufs of the switch. Between two calls nothing of that pool is in use, unless it is lost: [`Memif::lost`] tells, and the
-//! control side takes the port down. With the port the pool goes, and with it all that was lost.
+//! **Design**: DPDK 22.11's driver believes the descriptors of its peer. A chain that does not end
+//! takes mbufs until there are none, and what it took then is lost. So the driver has a pool of its
+//! own ([`MBUFS`]), and what it receives is copied at once into mbufs of the switch. Between two
+//! calls nothing of that pool is in use, unless it is lost: [`Memif::lost`] tells, and the control
+//! side takes the port down. With the port the pool goes, and with it all that was lost.
 //!
 //! **Limits**: a packet longer than [`FRAME_MAX`] is dropped as oversize.
 //!
-//! **Not here**: a peer that takes away the memory that both use. A peer whose descriptors have flags of earlier packets (DPDK's
-//! own driver leaves them, if it sent chains before) makes the driver receive packets that nobody sent; nobody can tell.
+//! **Not here**: a peer that takes away the memory that both use. A peer whose descriptors have
+//! flags of earlier packets (DPDK's own driver leaves them, if it sent chains before) makes the
+//! driver receive packets that nobody sent; nobody can tell.
 
 use crate::limits::FRAME_MAX;
 use crate::observe::{DropReason, PortCounters};
@@ -31,7 +34,8 @@ pub struct Memif {
 }
 
 impl Memif {
-    /// Looks in a row after which what is in use is lost: a worker may be in the middle of a burst at one.
+    /// Looks in a row after which what is in use is lost: a worker may be in the middle of a burst
+    /// at one.
     const LOOKS: u32 = 3;
 
     /// A pool for a device.
@@ -51,7 +55,8 @@ impl Memif {
         &self.pool
     }
 
-    /// Why the port is to be taken down: its peer made the driver lose mbufs. To be asked again and again.
+    /// Why the port is to be taken down: its peer made the driver lose mbufs. To be asked again and
+    /// again.
     #[must_use]
     pub fn lost(&self) -> Option<String> {
         let in_use = self.pool.in_use();

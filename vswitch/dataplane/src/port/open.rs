@@ -264,7 +264,8 @@ impl Device {
         }
     }
 
-    /// Whether packets for it can leave now. Only a guest can be absent; a kernel interface that is down says so when sent to.
+    /// Whether packets for it can leave now. Only a guest can be absent; a kernel interface that is
+    /// down says so when sent to.
     #[inline]
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -274,7 +275,8 @@ impl Device {
         }
     }
 
-    /// Whether its transmit queues copy packets before they return. Others may keep an mbuf for longer.
+    /// Whether its transmit queues copy packets before they return. Others may keep an mbuf for
+    /// longer.
     #[must_use]
     pub const fn copies(&self) -> bool {
         matches!(self, Self::Vhost(_))

@@ -65,9 +65,11 @@ pub enum TxQueue {
 }
 
 impl RxQueue {
-    /// Appends what came in, up to the burst's free slots. Never blocks. What had to be refused is counted in `rx_drops`.
+    /// Appends what came in, up to the burst's free slots. Never blocks. What had to be refused is
+    /// counted in `rx_drops`.
     ///
-    /// Packets that are borrowed from a guest come through `forward` instead: it takes them all their way, and may not send to this port meanwhile.
+    /// Packets that are borrowed from a guest come through `forward` instead: it takes them all
+    /// their way, and may not send to this port meanwhile.
     #[inline]
     pub fn receive(&mut self, burst: &mut Burst, counters: &PortCounters, forward: &mut dyn FnMut(&mut Burst)) {
         match self {
@@ -95,7 +97,8 @@ impl RxQueue {
 }
 
 impl TxQueue {
-    /// Sends or drops every mbuf of the burst, counts both, and leaves the burst empty. Never blocks.
+    /// Sends or drops every mbuf of the burst, counts both, and leaves the burst empty. Never
+    /// blocks.
     #[inline]
     pub fn send(&mut self, burst: &mut Burst, sum: Sum, counters: &PortCounters) {
         let _ = sum; // of use to some

@@ -1,15 +1,18 @@
-//! TAP ports (kinds `tap` and `internal`): an interface that the switch makes for the host or a Pod.
+//! TAP ports (kinds `tap` and `internal`): an interface that the switch makes for the host or a
+//! Pod.
 //!
-//! **Where in the walk**: both ends. The host's packets come by `read`, ours go by `write`, one call per packet: TAP has no
-//! call for several.
+//! **Where in the walk**: both ends. The host's packets come by `read`, ours go by `write`, one
+//! call per packet: TAP has no call for several.
 //!
-//! **Design**: the interface belongs to its descriptors. It goes when the last of the values here is dropped, and
-//! may be renamed or moved to another network namespace while they live; everything here follows it there. Checksums and
-//! GSO cross both ways unfinished. An idle queue is polled less and less often, down to one in [`IDLE_POLLS_MAX`].
+//! **Design**: the interface belongs to its descriptors. It goes when the last of the values here
+//! is dropped, and may be renamed or moved to another network namespace while they live; everything
+//! here follows it there. Checksums and GSO cross both ways unfinished. An idle queue is polled
+//! less and less often, down to one in [`IDLE_POLLS_MAX`].
 //!
-//! **Queues**: each is a descriptor of its own, for one direction as for the other. Of a connection the kernel remembers the queue by
-//! which our last packet came and answers by it, so what a worker sent it gets the answers of, if it polls the queue of its own
-//! number; what the host begins is spread by a hash. Carrier, address, MTU and namespace are the interface's, whatever the queue.
+//! **Queues**: each is a descriptor of its own, for one direction as for the other. Of a connection
+//! the kernel remembers the queue by which our last packet came and answers by it, so what a worker
+//! sent it gets the answers of, if it polls the queue of its own number; what the host begins is
+//! spread by a hash. Carrier, address, MTU and namespace are the interface's, whatever the queue.
 //!
 //! **Limits**: a receive queue keeps [`SegmentReader::SPARES`] mbufs at hand.
 //!
@@ -28,7 +31,8 @@ const _: () = assert!(VNET_LEN == VnetHdr::LEN);
 /// Polls of an idle receive queue per system call, at most.
 pub const IDLE_POLLS_MAX: u32 = 64;
 
-/// Makes the interface, brings it up and opens it. `mac` none: a random local address; `mtu` in bytes; `queues` each way, at least 1.
+/// Makes the interface, brings it up and opens it. `mac` none: a random local address; `mtu` in
+/// bytes; `queues` each way, at least 1.
 ///
 /// # Errors
 /// Names the interface, the call that the kernel refused, and how to fix it.
@@ -49,7 +53,8 @@ pub fn open(
     Ok((all.clone().map(rx).collect(), all.map(tx).collect(), TapDevice { tap }))
 }
 
-/// How many polls to skip: none after traffic, then 1, 2, 4 and so on after each poll that found nothing.
+/// How many polls to skip: none after traffic, then 1, 2, 4 and so on after each poll that found
+/// nothing.
 #[derive(Debug, Default)]
 struct Idle {
     skip: u32,
@@ -110,7 +115,8 @@ impl TapRxQueue {
         self.idle.found(anything);
     }
 
-    /// Ends the back-off: the next poll looks. For a worker that slept, since its polls are few and far between.
+    /// Ends the back-off: the next poll looks. For a worker that slept, since its polls are few and
+    /// far between.
     pub fn wake(&mut self) {
         self.idle = Idle::default();
     }
@@ -125,8 +131,8 @@ pub struct TapTxQueue {
 }
 
 impl TapTxQueue {
-    /// Sends the burst and leaves it empty. Drops: [`DropReason::TxFull`], [`DropReason::LinkDown`] (interface down or
-    /// deleted), [`DropReason::VnetHeader`], [`DropReason::TxError`].
+    /// Sends the burst and leaves it empty. Drops: [`DropReason::TxFull`], [`DropReason::LinkDown`]
+    /// (interface down or deleted), [`DropReason::VnetHeader`], [`DropReason::TxError`].
     pub fn send(&mut self, burst: &mut Burst, counters: &PortCounters) {
         let (mut packets, mut bytes) = (0, 0);
         // After this the rest of the burst would meet the same answer, at a system call each.
@@ -213,7 +219,8 @@ impl TapDevice {
         self.tap.set_mtu(mtu)
     }
 
-    /// Gives or takes the interface's carrier, as a switch does to a cable. Whether it is up stays its owner's business.
+    /// Gives or takes the interface's carrier, as a switch does to a cable. Whether it is up stays
+    /// its owner's business.
     ///
     /// # Errors
     /// When the interface is gone.

@@ -1,4 +1,5 @@
-//! Tunnel ports as their owner describes them: the options of ovs-vswitchd.conf.db(5), "Tunnel Options".
+//! Tunnel ports as their owner describes them: the options of ovs-vswitchd.conf.db(5), "Tunnel
+//! Options".
 
 use super::FieldError;
 use std::collections::BTreeMap;

@@ -1,13 +1,19 @@
-//! Tunnels of the whole switch: which ports are ends of tunnels, how the other ends are reached, who the next hops are.
+//! Tunnels of the whole switch: which ports are ends of tunnels, how the other ends are reached,
+//! who the next hops are.
 //!
-//! **Where in the walk**: translation asks here. An output to a tunnel port is a route, a neighbour and a header ([`crate::action::Op::Encap`]), and goes on in the bridge of the *VTEP*:
-//! the port that has the switch's own address ([`LocalEndpoint`]). An output to a VTEP whose packet is for one of our tunnels is [`crate::action::Op::Decap`]: the worker takes the outer headers off, and
+//! **Where in the walk**: translation asks here. An output to a tunnel port is a route, a neighbour
+//! and a header ([`crate::action::Op::Encap`]), and goes on in the bridge of the *VTEP*: the port
+//! that has the switch's own address ([`LocalEndpoint`]). An output to a VTEP whose packet is for
+//! one of our tunnels is [`crate::action::Op::Decap`]: the worker takes the outer headers off, and
 //! [`Tunnels::find`] says which tunnel port it came by.
 //!
-//! **Design**: [`Tunnels`] is part of a world and never changes once published; neighbours are a table beside it that workers read without a lock (the crate `vswitch-overlay` has both). A packet
-//! comes out of a tunnel only where the pipeline sends it to a VTEP: a packet of a guest that looks like one of a tunnel is just a packet.
+//! **Design**: [`Tunnels`] is part of a world and never changes once published; neighbours are a
+//! table beside it that workers read without a lock (the crate `vswitch-overlay` has both). A
+//! packet comes out of a tunnel only where the pipeline sends it to a VTEP: a packet of a guest
+//! that looks like one of a tunnel is just a packet.
 //!
-//! **Limits**: [`crate::limits::TUNNEL_DEPTH_MAX`], [`crate::limits::VTEP_ADDRESSES_MAX`], those of the crate.
+//! **Limits**: [`crate::limits::TUNNEL_DEPTH_MAX`], [`crate::limits::VTEP_ADDRESSES_MAX`], those of
+//! the crate.
 //!
 //! **Threads**: any number of readers; the control side publishes.
 
@@ -149,7 +155,8 @@ impl Tunnels {
         self.gre
     }
 
-    /// The tunnel port that a packet came by: the one that is most specific about it. First those for its key, of these those for its sender, of these those for our address.
+    /// The tunnel port that a packet came by: the one that is most specific about it. First those
+    /// for its key, of these those for its sender, of these those for our address.
     #[must_use]
     pub fn find(&self, outside: &Outside, dst_port: u16) -> Option<PortId> {
         let (local, remote) = (outside.ends.dst(), outside.ends.src());

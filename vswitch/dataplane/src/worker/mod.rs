@@ -3,14 +3,17 @@
 //! **Where in the walk**: all of it. [`Walk::burst`] is the walk, top to bottom:
 //! `receive -> parse -> decide -> output -> send`.
 //!
-//! **Design**: run to completion, bursts of 32, nothing shared that is written per packet. A worker sees the world through
-//! one [`Snapshot`]; the control side publishes a new one, and the worker adopts it at its quiescent point, between two
-//! bursts. A receive queue is a value that one worker owns at a time; it changes hands through its [`RxqSlot`].
-//! [`vswitch_quiescence`] tells the control side when every worker has let go of what was unpublished.
+//! **Design**: run to completion, bursts of 32, nothing shared that is written per packet. A worker
+//! sees the world through one [`Snapshot`]; the control side publishes a new one, and the worker
+//! adopts it at its quiescent point, between two bursts. A receive queue is a value that one worker
+//! owns at a time; it changes hands through its [`RxqSlot`]. [`vswitch_quiescence`] tells the
+//! control side when every worker has let go of what was unpublished.
 //!
-//! **Limits**: [`crate::limits::WORKERS_MAX`], [`crate::limits::BURST`], [`crate::limits::DEPTH_MAX`] patch ports per packet.
+//! **Limits**: [`crate::limits::WORKERS_MAX`], [`crate::limits::BURST`],
+//! [`crate::limits::DEPTH_MAX`] patch ports per packet.
 //!
-//! **Threads**: one per core of `[dpdk] worker_cores`. A sleeping worker is offline: nobody waits for it.
+//! **Threads**: one per core of `[dpdk] worker_cores`. A sleeping worker is offline: nobody waits
+//! for it.
 
 mod control;
 mod fast;

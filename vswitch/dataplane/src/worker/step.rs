@@ -79,7 +79,8 @@ impl StepContext<'_> {
         (self.outputs_made, self.stages_entered, self.told) = (0, 0, false);
     }
 
-    /// A packet leaves by a port that is no patch port. If the port is gone, that is counted at `in_port`.
+    /// A packet leaves by a port that is no patch port. If the port is gone, that is counted at
+    /// `in_port`.
     #[inline(always)] // a call costs as much as what it does
     pub(super) fn output(&mut self, port: PortId, in_port: PortId, mbuf: Mbuf) {
         if let Err(mbuf) = self.outputs.push_plain(self.snapshot, port, mbuf) {
@@ -97,7 +98,8 @@ impl StepContext<'_> {
         if !view.admin_up {
             self.drop_out(port, DropReason::AdminDown, mbuf);
         } else if view.shared.tx.is_empty() {
-            self.drop_out(port, DropReason::LinkDown, mbuf); // a patch port: the other end is missing
+            // A patch port: the other end is missing
+            self.drop_out(port, DropReason::LinkDown, mbuf);
         } else if mbuf.is_plain() {
             self.drop_out(port, DropReason::Oversize, mbuf);
         } else {
@@ -130,7 +132,8 @@ impl StepContext<'_> {
     /// Takes a copy of a packet from the budgets.
     pub(super) fn spend(&mut self, mbuf: &Mbuf) -> Result<(), DropReason> {
         self.outputs_made += 1;
-        // Copies fill their segments, however short those of the packet are; what is for segmentation may be cut on the way out.
+        // Copies fill their segments, however short those of the packet are; what is for
+        // segmentation may be cut on the way out.
         let mut mbufs = mbuf.len().div_ceil(self.pool.segment_len());
         if mbuf.gso_size() != 0 {
             mbufs = mbufs.max(mbuf.len() / usize::from(mbuf.gso_size()).max(SEGMENT_MIN));

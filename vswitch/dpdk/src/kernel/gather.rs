@@ -18,7 +18,8 @@ pub struct Outgoing {
 /// `UIO_MAXIOV` of the kernel: more iovecs of one message are refused.
 const PER_PACKET_MAX: usize = 1024;
 
-/// Room for a burst of the largest GSO packets (34 iovecs each); a burst that needs more goes in several calls.
+/// Room for a burst of the largest GSO packets (34 iovecs each); a burst that needs more goes in
+/// several calls.
 const CAPACITY: usize = 2048;
 
 /// Scratch space of one transmit queue. Empty between calls; never grows.
@@ -27,7 +28,8 @@ pub struct Gather {
     messages: Vec<libc::mmsghdr>,
 }
 
-// SAFETY: the vectors are empty whenever nobody is in a call, so that no pointer travels to another thread.
+// SAFETY: the vectors are empty whenever nobody is in a call, so that no pointer travels to another
+// thread.
 unsafe impl Send for Gather {}
 
 impl Default for Gather {
@@ -48,7 +50,8 @@ fn too_long() -> io::Error {
 }
 
 impl Gather {
-    /// Appends a packet's iovecs and returns how many; none (and nothing appended) when there is no room.
+    /// Appends a packet's iovecs and returns how many; none (and nothing appended) when there is no
+    /// room.
     fn push(&mut self, packet: &Outgoing) -> Option<usize> {
         let count = 1 + packet.mbuf.nb_segs();
         if count > PER_PACKET_MAX || self.iov.len() + count > CAPACITY {
@@ -66,15 +69,16 @@ impl Gather {
     pub(super) fn write(&mut self, fd: BorrowedFd<'_>, packet: &Outgoing) -> io::Result<()> {
         let count = self.push(packet).ok_or_else(too_long)?;
         let count = libc::c_int::try_from(count).unwrap_or(libc::c_int::MAX);
-        // SAFETY: `count` iovecs were just made from slices of `packet`, which is borrowed through the call.
+        // SAFETY: `count` iovecs were just made from slices of `packet`, which is borrowed through
+        // the call.
         let rc = unsafe { libc::writev(fd.as_raw_fd(), self.iov.as_ptr(), count) };
         let result = check(rc as i64);
         self.iov.clear();
         result.map(drop)
     }
 
-    /// Sends as many packets as one `sendmmsg` takes, never blocking, and returns how many went (at least 1 of a non-empty
-    /// slice).
+    /// Sends as many packets as one `sendmmsg` takes, never blocking, and returns how many went (at
+    /// least 1 of a non-empty slice).
     ///
     /// # Errors
     /// What the kernel said of the first packet; none has been sent then.
@@ -90,8 +94,9 @@ impl Gather {
         }
         let result = match libc::c_uint::try_from(self.messages.len()) {
             Ok(0) | Err(_) => Err(too_long()),
-            // SAFETY: the messages point to iovecs in `self.iov`, which has not grown past its capacity and so has not
-            // moved; those point into `packets`, which is borrowed through the call.
+            // SAFETY: the messages point to iovecs in `self.iov`, which has not grown past its
+            // capacity and so has not moved; those point into `packets`, which is borrowed through
+            // the call.
             Ok(n) => check(i64::from(unsafe {
                 libc::sendmmsg(fd.as_raw_fd(), self.messages.as_mut_ptr(), n, libc::MSG_DONTWAIT)
             })),

@@ -1,11 +1,13 @@
-//! Interface ioctls (netdevice(7)), by name, through any socket of the namespace that the interface is in.
+//! Interface ioctls (netdevice(7)), by name, through any socket of the namespace that the interface
+//! is in.
 
 use super::check;
 use std::ffi::c_char;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// A `struct ifreq` with a checked name. All bytes are initialised, so every member of its union may be read.
+/// A `struct ifreq` with a checked name. All bytes are initialised, so every member of its union
+/// may be read.
 pub(super) struct IfReq(libc::ifreq);
 
 impl IfReq {
@@ -149,7 +151,8 @@ pub(super) fn speed_mbps(socket: BorrowedFd<'_>, name: &str) -> u32 {
     let Ok(mut request) = IfReq::named(name) else { return 0 };
     let mut command = EthtoolCmd { cmd: ETHTOOL_GSET, ..EthtoolCmd::default() };
     request.0.ifr_ifru.ifru_data = (&raw mut command).cast();
-    // SAFETY: ETHTOOL_GSET writes a struct ethtool_cmd behind the pointer, which lives through the call.
+    // SAFETY: ETHTOOL_GSET writes a struct ethtool_cmd behind the pointer, which lives through the
+    // call.
     match unsafe { request.ioctl(socket, libc::SIOCETHTOOL) } {
         Ok(()) => match u32::from(command.speed_hi) << 16 | u32::from(command.speed) {
             u32::MAX => 0,

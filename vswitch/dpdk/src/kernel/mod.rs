@@ -1,16 +1,20 @@
-//! The kernel's packet interfaces: TAP (`/dev/net/tun`) and packet sockets (packet(7)), with the ioctls that go with them.
+//! The kernel's packet interfaces: TAP (`/dev/net/tun`) and packet sockets (packet(7)), with the
+//! ioctls that go with them.
 //!
-//! **Where in the walk**: both ends of the ports `tap`, `internal` and `af_packet`, which are safe code over what this
-//! module hands out.
+//! **Where in the walk**: both ends of the ports `tap`, `internal` and `af_packet`, which are safe
+//! code over what this module hands out.
 //!
-//! **Design**: everything speaks the 10-byte virtio-net header ([`VNET_LEN`]), so that partial checksums and GSO packets
-//! cross in both directions as they are. A packet is read into mbuf segments by one `readv` ([`SegmentReader`]) or copied
-//! out of a mapped ring ([`RxRing`]), and leaves by a gathering call ([`Gather`]): no bytes are copied in user space on the
-//! way out. Only the safe API of [`super::Mbuf`] is used, so both kinds of mbuf work.
+//! **Design**: everything speaks the 10-byte virtio-net header ([`VNET_LEN`]), so that partial
+//! checksums and GSO packets cross in both directions as they are. A packet is read into mbuf
+//! segments by one `readv` ([`SegmentReader`]) or copied out of a mapped ring ([`RxRing`]), and
+//! leaves by a gathering call ([`Gather`]): no bytes are copied in user space on the way out. Only
+//! the safe API of [`super::Mbuf`] is used, so both kinds of mbuf work.
 //!
-//! **Limits**: a port holds [`SegmentReader::SPARES`] mbufs (TAP) or [`RxRing::BYTES`] of kernel memory (packet socket).
+//! **Limits**: a port holds [`SegmentReader::SPARES`] mbufs (TAP) or [`RxRing::BYTES`] of kernel
+//! memory (packet socket).
 //!
-//! **Threads**: descriptors are shared (`&self`, the kernel serialises); readers, rings and scratch space have one owner.
+//! **Threads**: descriptors are shared (`&self`, the kernel serialises); readers, rings and scratch
+//! space have one owner.
 
 mod error;
 mod gather;
@@ -33,8 +37,9 @@ pub use tap::{Tap, TapState};
 /// Bytes of `struct virtio_net_hdr` in front of every packet.
 pub const VNET_LEN: usize = 10;
 
-/// Whether a kernel of this release (`uname -r`) takes UDP datagram trains (`VIRTIO_NET_HDR_GSO_UDP_L4`) from us: since
-/// Linux 6.2. A distribution that backported it is taken for one that did not.
+/// Whether a kernel of this release (`uname -r`) takes UDP datagram trains
+/// (`VIRTIO_NET_HDR_GSO_UDP_L4`) from us: since Linux 6.2. A distribution that backported it is
+/// taken for one that did not.
 #[must_use]
 pub fn release_takes_uso(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|digits| digits.parse::<u32>().unwrap_or(0));

@@ -1,5 +1,5 @@
-//! Work in the network namespace that an interface is in, which need not be ours: an interface of the host may be moved
-//! into a Pod after it was made.
+//! Work in the network namespace that an interface is in, which need not be ours: an interface of
+//! the host may be moved into a Pod after it was made.
 
 use super::check;
 use std::fs::File;
@@ -13,8 +13,9 @@ pub(super) fn is_ours(netns: &File) -> io::Result<bool> {
     Ok((theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino()))
 }
 
-/// Runs `f` on a short-lived thread inside the namespace. The calling thread never changes its own: it could fail to come
-/// back. Sockets that `f` makes stay in that namespace and keep it alive, so they should not live long.
+/// Runs `f` on a short-lived thread inside the namespace. The calling thread never changes its own:
+/// it could fail to come back. Sockets that `f` makes stay in that namespace and keep it alive, so
+/// they should not live long.
 pub(super) fn inside<R: Send>(netns: &File, f: impl FnOnce() -> io::Result<R> + Send) -> io::Result<R> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("netns".to_owned()).spawn_scoped(scope, || {

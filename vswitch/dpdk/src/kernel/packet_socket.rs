@@ -5,10 +5,12 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// Kernel memory that packets from us may hold until the interface took them. The kernel doubles it.
+/// Kernel memory that packets from us may hold until the interface took them. The kernel doubles
+/// it.
 const SNDBUF: libc::c_int = 4 << 20;
 
-/// The socket. The interface belongs to somebody else: it may be renamed, set down, moved or deleted at any time.
+/// The socket. The interface belongs to somebody else: it may be renamed, set down, moved or
+/// deleted at any time.
 #[derive(Debug)]
 pub struct PacketSocket {
     fd: OwnedFd,
@@ -17,8 +19,8 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Opens a socket on the interface, with its receive ring: promiscuous, without the packets that the host sends out of
-    /// the interface itself.
+    /// Opens a socket on the interface, with its receive ring: promiscuous, without the packets
+    /// that the host sends out of the interface itself.
     ///
     /// # Errors
     /// Names the call that the kernel refused; nothing is left behind.
@@ -65,7 +67,8 @@ impl PacketSocket {
         check(rc.into()).map(drop)
     }
 
-    /// What the socket is bound to, with the interface's present address; none when the interface is gone.
+    /// What the socket is bound to, with the interface's present address; none when the interface
+    /// is gone.
     fn name(&self) -> Option<libc::sockaddr_ll> {
         // SAFETY: plain data.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -75,8 +78,8 @@ impl PacketSocket {
         (rc == 0 && address.sll_halen > 0).then_some(address)
     }
 
-    /// Sends as many packets as one `sendmmsg` takes, and returns how many. The interface's queueing discipline applies; the
-    /// kernel copies the bytes.
+    /// Sends as many packets as one `sendmmsg` takes, and returns how many. The interface's
+    /// queueing discipline applies; the kernel copies the bytes.
     ///
     /// # Errors
     /// What the kernel said of the first packet; none has been sent then.
@@ -144,8 +147,9 @@ impl PacketSocket {
         result.map_err(KernelError::at(&self.interface, "SIOCSIFMTU"))
     }
 
-    /// The interface's name now: the socket is bound by index, which a rename keeps. An interface that went to another
-    /// namespace and came back with its index is not bound any more, so it is gone.
+    /// The interface's name now: the socket is bound by index, which a rename keeps. An interface
+    /// that went to another namespace and came back with its index is not bound any more, so it is
+    /// gone.
     fn present_name(&self) -> io::Result<String> {
         self.name().ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?;
         ifreq::name_of(self.fd.as_fd(), self.index)

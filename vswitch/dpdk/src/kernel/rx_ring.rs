@@ -1,4 +1,5 @@
-//! The mapped receive ring of a packet socket (`TPACKET_V2`, the kernel's Documentation/networking/packet_mmap.rst).
+//! The mapped receive ring of a packet socket (`TPACKET_V2`, the kernel's
+//! Documentation/networking/packet_mmap.rst).
 
 use super::{PacketSocket, VNET_LEN};
 use crate::limits::FRAME_MAX;
@@ -14,7 +15,8 @@ const BLOCK: usize = 1 << 20;
 /// Frames of a block. A 16th would make them 64 KiB, less than a GSO packet with its headers.
 const PER_BLOCK: usize = 15;
 
-/// Bytes of a frame, a multiple of `TPACKET_ALIGNMENT`. Not a power of two, so frames do not share cache sets.
+/// Bytes of a frame, a multiple of `TPACKET_ALIGNMENT`. Not a power of two, so frames do not share
+/// cache sets.
 const FRAME: usize = BLOCK / PER_BLOCK / libc::TPACKET_ALIGNMENT * libc::TPACKET_ALIGNMENT;
 
 /// Blocks: four bursts of frames and some.
@@ -22,13 +24,14 @@ const BLOCKS: usize = 9;
 
 const FRAMES: usize = BLOCKS * PER_BLOCK;
 
-/// What the kernel puts in front of the packet is less than this: its header, the link-layer address, the virtio-net
-/// header, and alignment (80 + 10 bytes).
+/// What the kernel puts in front of the packet is less than this: its header, the link-layer
+/// address, the virtio-net header, and alignment (80 + 10 bytes).
 const OVERHEAD: usize = 128;
 
 const _: () = assert!(FRAME >= OVERHEAD + FRAME_MAX, "a frame holds the largest packet");
 
-/// The ring, mapped. The kernel owns a frame until it sets `TP_STATUS_USER` in it, then we do until we clear it.
+/// The ring, mapped. The kernel owns a frame until it sets `TP_STATUS_USER` in it, then we do until
+/// we clear it.
 #[derive(Debug)]
 pub struct RxRing {
     map: NonNull<u8>,
@@ -47,16 +50,19 @@ impl Drop for RxRing {
     }
 }
 
-/// A packet in the ring. Dropping it gives the frame back to the kernel, so the ring cannot get stuck.
+/// A packet in the ring. Dropping it gives the frame back to the kernel, so the ring cannot get
+/// stuck.
 #[derive(Debug)]
 pub struct RxFrame<'a> {
     status: &'a AtomicU32,
     next: &'a mut usize,
     /// Virtio-net header, in host byte order. Its offsets count without the stripped tag.
     pub header: [u8; VNET_LEN],
-    /// The VLAN tag that the kernel took out from behind the addresses: TPID and TCI, as on the wire.
+    /// The VLAN tag that the kernel took out from behind the addresses: TPID and TCI, as on the
+    /// wire.
     pub tag: Option<[u8; 4]>,
-    /// The packet was longer than the frame, or the kernel's description of it does not fit the frame: not to be used.
+    /// The packet was longer than the frame, or the kernel's description of it does not fit the
+    /// frame: not to be used.
     pub truncated: bool,
     bytes: &'a [u8],
 }
@@ -83,7 +89,8 @@ struct Layout {
     len: usize,
 }
 
-/// Checks the kernel's description of a frame; none when the packet was cut or does not lie in the frame.
+/// Checks the kernel's description of a frame; none when the packet was cut or does not lie in the
+/// frame.
 fn layout(header: &libc::tpacket2_hdr) -> Option<Layout> {
     let (start, len) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
     let fits = start >= size_of::<libc::tpacket2_hdr>() + VNET_LEN && len <= FRAME.checked_sub(start)?;
@@ -131,8 +138,8 @@ impl RxRing {
     #[inline]
     pub fn next_frame(&mut self) -> Option<RxFrame<'_>> {
         let offset = self.next / PER_BLOCK * BLOCK + self.next % PER_BLOCK * FRAME;
-        // SAFETY: `next` < FRAMES, so that the frame lies in the mapping; frames are 16-byte aligned and begin with
-        // tp_status. Both sides access that word atomically.
+        // SAFETY: `next` < FRAMES, so that the frame lies in the mapping; frames are 16-byte
+        // aligned and begin with tp_status. Both sides access that word atomically.
         let (frame, status) = unsafe {
             let frame = self.map.add(offset);
             (frame, AtomicU32::from_ptr(frame.as_ptr().cast()))
@@ -142,9 +149,9 @@ impl RxRing {
         if flags & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        // SAFETY: the frame is ours until `status` is cleared, which the RxFrame does when it is dropped; all that is read
-        // from it borrows from that. It begins with a tpacket2_hdr, plain data. `layout` has checked that header and
-        // packet lie inside the frame.
+        // SAFETY: the frame is ours until `status` is cleared, which the RxFrame does when it is
+        // dropped; all that is read from it borrows from that. It begins with a tpacket2_hdr, plain
+        // data. `layout` has checked that header and packet lie inside the frame.
         let (tag, found) = unsafe {
             let header = frame.cast::<libc::tpacket2_hdr>().read();
             let found = layout(&header).map(|at| {

@@ -28,8 +28,8 @@ pub enum Unreadable {
 
 /// Empty segments at hand for the next packet, whose length only the kernel knows.
 ///
-/// `iov[0]` is the header's, `iov[1 + i]` covers the whole tailroom of `spares[i]`. A packet of one segment touches the
-/// first spare only and replaces it; the iovecs of the others stay as they are.
+/// `iov[0]` is the header's, `iov[1 + i]` covers the whole tailroom of `spares[i]`. A packet of one
+/// segment touches the first spare only and replaces it; the iovecs of the others stay as they are.
 pub struct SegmentReader {
     pool: Mempool,
     spares: Vec<Mbuf>,
@@ -38,7 +38,8 @@ pub struct SegmentReader {
     edges: Box<[u8; VNET_LEN + 1]>,
 }
 
-// SAFETY: the pointers in `iov` lead to buffers that `spares` owns and to the heap memory of `edges`, which move with it.
+// SAFETY: the pointers in `iov` lead to buffers that `spares` owns and to the heap memory of
+// `edges`, which move with it.
 unsafe impl Send for SegmentReader {}
 
 impl std::fmt::Debug for SegmentReader {
@@ -75,8 +76,8 @@ impl SegmentReader {
 
     /// Reads one packet; none when a read of no bytes says that there is nothing.
     ///
-    /// A packet that does not fit the spares is gone after the read: [`Unreadable::NoMbuf`] where the pool could not fill
-    /// them up, else [`Unreadable::Oversize`].
+    /// A packet that does not fit the spares is gone after the read: [`Unreadable::NoMbuf`] where
+    /// the pool could not fill them up, else [`Unreadable::Oversize`].
     ///
     /// # Errors
     /// The kernel's: `EAGAIN` when there is nothing.
@@ -86,8 +87,8 @@ impl SegmentReader {
         self.iov[0] = iovec(header);
         self.iov.push(iovec(sentinel));
         let count = libc::c_int::try_from(self.iov.len()).unwrap_or(libc::c_int::MAX);
-        // SAFETY: every iovec covers memory that self owns and that nobody else borrows: `edges`, and the tailrooms of
-        // `spares`, which have not been touched since their iovec was made.
+        // SAFETY: every iovec covers memory that self owns and that nobody else borrows: `edges`,
+        // and the tailrooms of `spares`, which have not been touched since their iovec was made.
         let rc = unsafe { libc::readv(fd.as_raw_fd(), self.iov.as_ptr(), count) };
         self.iov.pop();
         match check(rc as i64)? {

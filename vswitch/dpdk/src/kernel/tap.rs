@@ -1,4 +1,5 @@
-//! A TAP interface and its descriptors, one per queue (the kernel's Documentation/networking/tuntap.rst).
+//! A TAP interface and its descriptors, one per queue (the kernel's
+//! Documentation/networking/tuntap.rst).
 
 use super::ifreq::{self, IfReq};
 use super::{Gather, KernelError, Outgoing, VNET_LEN, check, netns};
@@ -7,8 +8,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Kernel memory that packets from us may hold until something behind the interface took them: about 60 GSO packets. The
-/// kernel's default is no bound, which lets one slow receiver behind a bridge hold any amount of memory.
+/// Kernel memory that packets from us may hold until something behind the interface took them:
+/// about 60 GSO packets. The kernel's default is no bound, which lets one slow receiver behind a
+/// bridge hold any amount of memory.
 const SNDBUF: libc::c_int = 4 << 20;
 
 /// What the kernel may hand us unfinished. No UDP trains by default: few ways out take them.
@@ -25,18 +27,20 @@ pub enum TapState {
     Up,
 }
 
-/// An interface that lives as long as this value. It may be renamed and moved to another network namespace meanwhile.
+/// An interface that lives as long as this value. It may be renamed and moved to another network
+/// namespace meanwhile.
 #[derive(Debug)]
 pub struct Tap {
-    /// One descriptor per queue; at least one. What is asked of the interface is asked of the first.
+    /// One descriptor per queue; at least one. What is asked of the interface is asked of the
+    /// first.
     queues: Vec<File>,
     name: String,
     uso: bool,
 }
 
 impl Tap {
-    /// Makes the interface in the calling thread's network namespace, with its address (none: a random one) and MTU, and
-    /// brings it up. `queues`: how many each way, at least 1.
+    /// Makes the interface in the calling thread's network namespace, with its address (none: a
+    /// random one) and MTU, and brings it up. `queues`: how many each way, at least 1.
     ///
     /// # Errors
     /// Names the call that the kernel refused; nothing is left behind.
@@ -111,12 +115,12 @@ impl Tap {
         self.uso
     }
 
-    /// Sends one packet by a queue, never blocking. What the host answers comes by the same queue: the kernel remembers it by
-    /// the flow's hash.
+    /// Sends one packet by a queue, never blocking. What the host answers comes by the same queue:
+    /// the kernel remembers it by the flow's hash.
     ///
     /// # Errors
-    /// `EAGAIN`: packets of 4 MiB are on their way already. `EIO`: the interface is down. `EBADFD`: it was deleted.
-    /// Others: the packet was refused.
+    /// `EAGAIN`: packets of 4 MiB are on their way already. `EIO`: the interface is down. `EBADFD`:
+    /// it was deleted. Others: the packet was refused.
     pub fn write(&self, queue: usize, gather: &mut Gather, packet: &Outgoing) -> io::Result<()> {
         gather.write(self.fd(queue), packet)
     }
@@ -155,7 +159,8 @@ impl Tap {
         Some(request.mac())
     }
 
-    /// Shows the host a link or none (`TUNSETCARRIER`). Whether the interface is up stays its owner's business.
+    /// Shows the host a link or none (`TUNSETCARRIER`). Whether the interface is up stays its
+    /// owner's business.
     ///
     /// # Errors
     /// When the interface is gone.
@@ -174,7 +179,8 @@ impl Tap {
         result.map_err(self.at("setns"))?
     }
 
-    /// Asks about the interface if it is in this network namespace: a thread in another one costs more than the answer is worth.
+    /// Asks about the interface if it is in this network namespace: a thread in another one costs
+    /// more than the answer is worth.
     fn asked_here<R>(&self, ask: impl FnOnce(BorrowedFd<'_>, &str) -> io::Result<R>) -> Option<R> {
         if self.foreign_netns().ok()?.is_some() {
             return None;
@@ -194,7 +200,8 @@ impl Tap {
         self.asked_here(ifreq::mtu)
     }
 
-    /// Packets of the host that found the TAP's queue full (the interface's `tx_dropped`); 0 where the kernel does not say.
+    /// Packets of the host that found the TAP's queue full (the interface's `tx_dropped`); 0 where
+    /// the kernel does not say.
     #[must_use]
     pub fn missed(&self) -> u64 {
         let Ok(name) = self.present_name() else { return 0 };
@@ -214,8 +221,8 @@ impl Tap {
         Ok(request.name())
     }
 
-    /// The interface's namespace (`TUNGETDEVNETNS`), if it is not this thread's. A kernel that does not tell (before 5.9)
-    /// is taken to mean ours.
+    /// The interface's namespace (`TUNGETDEVNETNS`), if it is not this thread's. A kernel that does
+    /// not tell (before 5.9) is taken to mean ours.
     fn foreign_netns(&self) -> io::Result<Option<File>> {
         // SAFETY: takes no argument, returns a descriptor.
         let fd = unsafe { libc::ioctl(self.control().as_raw_fd(), libc::TUNGETDEVNETNS) };
@@ -230,8 +237,8 @@ impl Tap {
         }
     }
 
-    /// Calls `f` with a socket in the interface's namespace and its present name. The socket is closed at once: it keeps
-    /// the namespace alive, and with it a Pod's interfaces.
+    /// Calls `f` with a socket in the interface's namespace and its present name. The socket is
+    /// closed at once: it keeps the namespace alive, and with it a Pod's interfaces.
     fn with_interface<R>(&self, f: impl FnOnce(BorrowedFd<'_>, &str) -> io::Result<R>) -> io::Result<R> {
         let name = self.present_name()?;
         let socket = match self.foreign_netns()? {
@@ -242,7 +249,8 @@ impl Tap {
     }
 }
 
-/// One more descriptor, and with it one more queue, of the interface; the first of them makes it. `flags` beside those of all.
+/// One more descriptor, and with it one more queue, of the interface; the first of them makes it.
+/// `flags` beside those of all.
 fn attach(name: &str, flags: libc::c_int) -> Result<File, KernelError> {
     let at = |call| KernelError::at(name, call);
     let file = OpenOptions::new()
@@ -306,7 +314,8 @@ mod tests {
         tap.set_carrier(true).expect("carrier");
         let shown = netns.ip("link show inside");
         assert!(shown.contains("LOWER_UP"), "{shown}");
-        // Nobody reads: a queue of 1000 packets overflows (all are of one flow) and the kernel counts.
+        // Nobody reads: a queue of 1000 packets overflows (all are of one flow) and the kernel
+        // counts.
         let before = tap.missed();
         netns.flood("inside", 1200);
         assert!((before + 100..=before + 1200).contains(&tap.missed()), "missed {before}, then {}", tap.missed());
@@ -326,7 +335,8 @@ mod tests {
         assert_eq!((error.call, error.error.raw_os_error()), ("TUNSETIFF", Some(libc::EBUSY)));
         assert!(error.to_string().contains("taken by another interface"), "{error}");
         drop(tap);
-        // A process that another test starts at this moment holds a copy of the descriptor until it execs.
+        // A process that another test starts at this moment holds a copy of the descriptor until it
+        // execs.
         let create = |mac, mtu| {
             eventually("the name is free again", || match Tap::create(&name, mac, mtu, 1) {
                 Err(error) if error.error.raw_os_error() == Some(libc::EBUSY) => None,

@@ -1,5 +1,5 @@
-//! What tests on real interfaces need: network namespaces that clean up after themselves, and a packet socket whose
-//! way of sending and receiving shares no code with the ones under test.
+//! What tests on real interfaces need: network namespaces that clean up after themselves, and a
+//! packet socket whose way of sending and receiving shares no code with the ones under test.
 
 use super::{check, ifreq, netns, packet_socket};
 use std::ffi::OsStr;
@@ -10,7 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A name that no other test, process or machine user has: at most 14 characters, so that one may be appended.
+/// A name that no other test, process or machine user has: at most 14 characters, so that one may
+/// be appended.
 pub fn unique_name(suffix: &str) -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     format!("kernel{:x}{suffix}{}", std::process::id(), NEXT.fetch_add(1, Relaxed))
@@ -69,14 +70,16 @@ impl Netns {
         this
     }
 
-    /// A namespace with an interface `eth0` whose veth peer is in ours. Both are up; returns the peer's name.
+    /// A namespace with an interface `eth0` whose veth peer is in ours. Both are up; returns the
+    /// peer's name.
     pub fn with_veth() -> (Self, String) {
         let (this, host) = (Self::new(), unique_name("v"));
         ip(&format!("link add {host} type veth peer name eth0 netns {}", this.0));
         run(&["sysctl", "-qw", &format!("net.ipv6.conf.{host}.disable_ipv6=1")]);
         this.ip("link set eth0 up");
         ip(&format!("link set {host} up"));
-        // Until the kernel has noticed both carriers, some time after, it drops what is sent without a word.
+        // Until the kernel has noticed both carriers, some time after, it drops what is sent
+        // without a word.
         let ready = |shown: String| shown.contains("state UP");
         eventually("both ends are up", || {
             (ready(this.ip("link show eth0")) && ready(ip(&format!("link show {host}")))).then_some(())
@@ -171,7 +174,8 @@ pub struct PlainSocket(OwnedFd);
 impl PlainSocket {
     /// On an interface of this thread's namespace.
     pub fn new(interface: &str) -> io::Result<Self> {
-        // SAFETY: no pointers; the descriptor is fresh; plain data is zeroed; lengths are those of what is pointed to.
+        // SAFETY: no pointers; the descriptor is fresh; plain data is zeroed; lengths are those of
+        // what is pointed to.
         unsafe {
             let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
             let fd = libc::socket(libc::AF_PACKET, kind, 0);
@@ -205,7 +209,8 @@ impl PlainSocket {
         let mut bytes = vec![0; 80_000];
         let mut control = [0_u64; 16];
         let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-        // SAFETY: everything that the message points to lives through the calls; an auxdata message is read as what it is.
+        // SAFETY: everything that the message points to lives through the calls; an auxdata message
+        // is read as what it is.
         unsafe {
             let mut message: libc::msghdr = std::mem::zeroed();
             (message.msg_iov, message.msg_iovlen) = (&raw mut iov, 1);

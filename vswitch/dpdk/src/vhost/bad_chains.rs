@@ -1,7 +1,8 @@
 //! Which chains of descriptors that are no packets were told, so that each counts once.
 //!
-//! The library steps over some (shorter than the virtio-net header) and comes back to others at every look (outside the memory, a
-//! loop): there the ring stays until its driver starts it again. It tells neither, only where the ring goes on.
+//! The library steps over some (shorter than the virtio-net header) and comes back to others at
+//! every look (outside the memory, a loop): there the ring stays until its driver starts it again.
+//! It tells neither, only where the ring goes on.
 
 use super::PAIRS_MAX;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -9,7 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// No entry of a ring: they have 16 bits.
 const NOWHERE: u32 = u32::MAX;
 
-/// Of each queue pair: where the guest's transmit ring went on after its last bad chain. Each has one writer, the worker that has the pair.
+/// Of each queue pair: where the guest's transmit ring went on after its last bad chain. Each has
+/// one writer, the worker that has the pair.
 #[derive(Debug)]
 pub(super) struct BadChains(Box<[AtomicU32; PAIRS_MAX as usize]>);
 
@@ -20,8 +22,9 @@ impl Default for BadChains {
 }
 
 impl BadChains {
-    /// A look at a ring gave so many packets, then came a bad chain, and `next` is where the ring goes on: true if that chain was not told yet. A chain
-    /// where the ring stays right behind one that was stepped over is taken for that one.
+    /// A look at a ring gave so many packets, then came a bad chain, and `next` is where the ring
+    /// goes on: true if that chain was not told yet. A chain where the ring stays right behind one
+    /// that was stepped over is taken for that one.
     pub(super) fn is_another(&self, pair: u16, packets: usize, next: u16) -> bool {
         self.0[usize::from(pair)].swap(next.into(), Relaxed) != u32::from(next) || packets > 0
     }

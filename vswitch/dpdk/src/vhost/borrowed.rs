@@ -1,17 +1,26 @@
-//! Packets that are borrowed from a guest: their payload stays where it is in the guest's memory, and is copied once, into the ring of the guest that gets them.
+//! Packets that are borrowed from a guest: their payload stays where it is in the guest's memory,
+//! and is copied once, into the ring of the guest that gets them.
 //!
-//! **Where in the walk**: in [`super::Rings::receive`]. The library copies what guests send into mbufs, and once more into the next guest's buffers: with segmentation offloaded, that is most
-//! of what a byte costs. So long TCP packets to be segmented, with sane headers, are taken here instead, [`HEAD`] bytes of each copied. Everything else (short, odd or contradictory ones, packed
-//! rings) is left to the library, which finds its ring as it was.
+//! **Where in the walk**: in [`super::Rings::receive`]. The library copies what guests send into
+//! mbufs, and once more into the next guest's buffers: with segmentation offloaded, that is most of
+//! what a byte costs. So long TCP packets to be segmented, with sane headers, are taken here
+//! instead, [`HEAD`] bytes of each copied. Everything else (short, odd or contradictory ones,
+//! packed rings) is left to the library, which finds its ring as it was.
 //!
-//! **Lock**: borrowing lasts while the library holds the ring's `access_lock`: this runs inside `rte_vhost_dequeue_burst`, where that asks its pool for mbufs (the shim passes that on), and whoever wants
-//! to change the guest's memory or to move the ring waits for the lock, and for the worker who ends the device. So the packets go all their way from here ([`ZeroCopy::forward`]), and none may be left when they have gone it;
-//! that is counted, and the switch ends rather than read memory that may no longer be there. Meanwhile nobody may wait for a ring of the *same* guest: `vhost-events` may have that one already,
-//! and wait for this one. What goes back to the port that it came from is therefore sent later (`Walk::burst_borrowed` of the workers). Rings of other guests may be waited for: one thread handles
-//! all messages, one at a time.
+//! **Lock**: borrowing lasts while the library holds the ring's `access_lock`: this runs inside
+//! `rte_vhost_dequeue_burst`, where that asks its pool for mbufs (the shim passes that on), and
+//! whoever wants to change the guest's memory or to move the ring waits for the lock, and for the
+//! worker who ends the device. So the packets go all their way from here ([`ZeroCopy::forward`]),
+//! and none may be left when they have gone it; that is counted, and the switch ends rather than
+//! read memory that may no longer be there. Meanwhile nobody may wait for a ring of the *same*
+//! guest: `vhost-events` may have that one already, and wait for this one. What goes back to the
+//! port that it came from is therefore sent later (`Walk::burst_borrowed` of the workers). Rings of
+//! other guests may be waited for: one thread handles all messages, one at a time.
 //!
-//! **Never trust the guest**: each descriptor is read once, each address checked against its regions, chains have at most [`PIECES_MAX`] pieces. What decides anything lies in the head, which is copied.
-//! The guest may change the rest until the packet is sent; as it could have before.
+//! **Never trust the guest**: each descriptor is read once, each address checked against its
+//! regions, chains have at most [`PIECES_MAX`] pieces. What decides anything lies in the head,
+//! which is copied. The guest may change the rest until the packet is sent; as it could have
+//! before.
 
 use super::ZeroCopy;
 use super::features;
@@ -32,7 +41,8 @@ const HEAD: usize = 512;
 /// Pieces of memory that a packet may consist of; Linux needs up to 19.
 const PIECES_MAX: usize = 32;
 
-/// Packets that are borrowed at a time. All may be for their sender, for which they wait, and a full burst does not.
+/// Packets that are borrowed at a time. All may be for their sender, for which they wait, and a
+/// full burst does not.
 const LOANS_MAX: usize = BURST - 1;
 
 /// Regions of a memory table (`VHOST_MEMORY_MAX_NREGIONS`).
@@ -43,7 +53,8 @@ const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
 
-/// What of a virtio-net header is read (virtio 1.1, 5.1.6): flags, type, lengths of headers and of segments, and where the sum is.
+/// What of a virtio-net header is read (virtio 1.1, 5.1.6): flags, type, lengths of headers and of
+/// segments, and where the sum is.
 const VNET_READ: usize = 10;
 const NEEDS_CSUM: u8 = 1;
 const GSO_TCPV4: u8 = 1;
@@ -122,7 +133,8 @@ pub(super) unsafe extern "C" fn take(context: *mut c_void, n: u16) -> c_int {
 }
 
 impl Taking<'_, '_> {
-    /// Borrows what can be of up to `n` packets, and takes it all its way. False if nothing was taken from the ring.
+    /// Borrows what can be of up to `n` packets, and takes it all its way. False if nothing was
+    /// taken from the ring.
     fn run(&mut self, n: u16) -> bool {
         // Of this device: the socket's may be those of a successor.
         let features = negotiated_features(self.vid);
@@ -162,7 +174,8 @@ impl Taking<'_, '_> {
         true
     }
 
-    /// The packet whose first descriptor this is, behind `header` bytes. None, and nothing has happened, if the library is to have it, or there are not enough mbufs.
+    /// The packet whose first descriptor this is, behind `header` bytes. None, and nothing has
+    /// happened, if the library is to have it, or there are not enough mbufs.
     fn borrow(&mut self, ring: &Ring<'_>, head: u16, header: usize) -> Option<Mbuf> {
         let mut pieces = [Piece { at: ptr::null(), len: 0 }; PIECES_MAX];
         let pieces = ring.pieces(self.zero_copy.memory, head, &mut pieces)?;
@@ -196,7 +209,8 @@ impl Taking<'_, '_> {
                 (*mbufs[i]).next = mbufs[i + 1];
             }
         }
-        // SAFETY: a fresh mbuf, ours, with room for more than HEAD bytes; the lengths are those of the chain.
+        // SAFETY: a fresh mbuf, ours, with room for more than HEAD bytes; the lengths are those of
+        // the chain.
         let mut mbuf = unsafe {
             let raw = mbufs[0];
             let to = (*raw).buf_addr.cast::<u8>().add((*raw).data_off.into());
@@ -215,7 +229,9 @@ impl Taking<'_, '_> {
     }
 }
 
-/// The segment size of a packet whose header says that it is TCP to be segmented and summed, in the way that all do; the library would make the same of it (of TCP; other packets of that kind the port refuses or copies).
+/// The segment size of a packet whose header says that it is TCP to be segmented and summed, in the
+/// way that all do; the library would make the same of it (of TCP; other packets of that kind the
+/// port refuses or copies).
 fn gso_size(header: [u8; VNET_READ]) -> Option<u16> {
     let word = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
     let (size, start, field) = (word(4), word(6), word(8));
@@ -283,7 +299,8 @@ impl<'a> Ring<'a> {
     /// The first descriptor of the `i`-th packet that is available; the ring has it.
     fn available(&self, i: u16) -> u16 {
         let slot = self.raw.available.wrapping_add(i) & (self.raw.size - 1);
-        // SAFETY: `flags`, `idx`, and so many entries (virtio 1.1, 2.6.6): the library checked that they are mapped, and the guard that they are aligned.
+        // SAFETY: `flags`, `idx`, and so many entries (virtio 1.1, 2.6.6): the library checked that
+        // they are mapped, and the guard that they are aligned.
         unsafe { self.raw.available_ring.cast::<u16>().add(2 + usize::from(slot)).read_volatile() }
     }
 
@@ -297,7 +314,8 @@ impl<'a> Ring<'a> {
             if u32::from(at) >= entries {
                 return None;
             }
-            // SAFETY: the table has so many entries, is mapped, and aligned (the ring's by the guard, another as checked below).
+            // SAFETY: the table has so many entries, is mapped, and aligned (the ring's by the
+            // guard, another as checked below).
             let Descriptor { addr, len, flags, next } = unsafe { table.add(at.into()).read_volatile() };
             let here = memory.find(addr, len)?;
             if flags & INDIRECT != 0 {
@@ -326,7 +344,8 @@ impl<'a> Ring<'a> {
         let mut at = self.raw.used;
         for head in heads {
             let slot = usize::from(at & (self.raw.size - 1));
-            // SAFETY: `flags`, `idx`, and `size` entries of an index and a length, of 4 bytes each (virtio 1.1, 2.6.8): mapped and aligned, as above.
+            // SAFETY: `flags`, `idx`, and `size` entries of an index and a length, of 4 bytes each
+            // (virtio 1.1, 2.6.8): mapped and aligned, as above.
             unsafe { ring.cast::<[u32; 2]>().byte_add(4).add(slot).write_volatile([(*head).into(), 0]) };
             at = at.wrapping_add(1);
         }

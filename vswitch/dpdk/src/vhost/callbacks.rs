@@ -39,7 +39,8 @@ pub(super) fn device_ops() -> *const sys::rte_vhost_device_ops {
 /// The socket of a device.
 fn socket_of(vid: c_int) -> Option<Arc<Shared>> {
     let mut path: [c_char; 128] = [0; 128];
-    // SAFETY: `vid` comes from the library in a callback about it; at most 128 bytes are written, NUL-terminated.
+    // SAFETY: `vid` comes from the library in a callback about it; at most 128 bytes are written,
+    // NUL-terminated.
     let rc = unsafe { sys::rte_vhost_get_ifname(vid, path.as_mut_ptr(), path.len()) };
     if rc != 0 {
         return None;
@@ -84,8 +85,8 @@ unsafe extern "C" fn vring_state_changed(vid: c_int, ring: u16, enable: c_int) -
 /// # Safety
 /// `context` must be what the library passed; the result must not outlive the call.
 unsafe fn message<'a>(context: *mut c_void) -> Message<'a> {
-    // SAFETY: the library passes its `struct vhu_msg_context`, of at least this length, packed (aligned for bytes), and used
-    // by this thread only.
+    // SAFETY: the library passes its `struct vhu_msg_context`, of at least this length, packed
+    // (aligned for bytes), and used by this thread only.
     Message::new(unsafe { &mut *context.cast::<[u8; CONTEXT_LEN]>() })
 }
 

@@ -1,15 +1,23 @@
-//! Calls guests, so that no worker has to: to wake a thread that waits for an eventfd costs whoever writes to it as much as some dozens of packets, tens of microseconds in a virtual machine.
+//! Calls guests, so that no worker has to: to wake a thread that waits for an eventfd costs whoever
+//! writes to it as much as some dozens of packets, tens of microseconds in a virtual machine.
 //!
-//! By choice ([`set_delay`]): what it costs is latency, and a thread that looks while there are calls.
+//! By choice ([`set_delay`]): what it costs is latency, and a thread that looks while there are
+//! calls.
 //!
-//! **Design**: the library gets an eventfd of ours in place of the guest's ([`Route`]), and one thread (`vhost-calls`) passes on what is written there. While there are calls, it looks for them by
-//! itself, each [`delay`], so that no worker wakes it either; when there were none for [`PATIENCE`] looks, it lets itself be woken by the next. So a call comes late by about the delay, and
-//! several within it are one: what network cards call interrupt moderation. Each route begins with a call: what was written to the one before it may have been lost with that.
+//! **Design**: the library gets an eventfd of ours in place of the guest's ([`Route`]), and one
+//! thread (`vhost-calls`) passes on what is written there. While there are calls, it looks for them
+//! by itself, each [`delay`], so that no worker wakes it either; when there were none for
+//! [`PATIENCE`] looks, it lets itself be woken by the next. So a call comes late by about the
+//! delay, and several within it are one: what network cards call interrupt moderation. Each route
+//! begins with a call: what was written to the one before it may have been lost with that.
 //!
-//! **Never trust the guest**: our eventfds are written to by workers, are never full (nobody reads them; 2^64 calls take longer than anything lives) and do not block. One of a guest that is
-//! full is not written to; if its owner is quicker it holds up this thread, until the control side has emptied it ([`relieve`]), whatever has become of its connection meanwhile.
+//! **Never trust the guest**: our eventfds are written to by workers, are never full (nobody reads
+//! them; 2^64 calls take longer than anything lives) and do not block. One of a guest that is full
+//! is not written to; if its owner is quicker it holds up this thread, until the control side has
+//! emptied it ([`relieve`]), whatever has become of its connection meanwhile.
 //!
-//! **Threads**: `vhost-events` opens routes; they end with their connections; this thread calls. Without the thread (or a descriptor) the library gets the guest's own, and workers call.
+//! **Threads**: `vhost-events` opens routes; they end with their connections; this thread calls.
+//! Without the thread (or a descriptor) the library gets the guest's own, and workers call.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -34,7 +42,8 @@ static CALLING: Mutex<Option<Arc<OwnedFd>>> = Mutex::new(None);
 
 static CALLER: LazyLock<io::Result<Caller>> = LazyLock::new(Caller::start);
 
-/// How late a call may come, in microseconds; 0: workers call guests that come from now on, at once.
+/// How late a call may come, in microseconds; 0: workers call guests that come from now on, at
+/// once.
 pub fn set_delay(us: u32) {
     DELAY.store(us, Relaxed);
 }
@@ -61,7 +70,8 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// A route to a guest's eventfd, and where it begins: what is written there is a call. None if workers are to call by themselves.
+    /// A route to a guest's eventfd, and where it begins: what is written there is a call. None if
+    /// workers are to call by themselves.
     ///
     /// # Errors
     /// When there is no thread, or no descriptor left.

@@ -1,8 +1,11 @@
-//! How guests are called: their eventfds, which [`super::caller`] writes to, or workers, where it does not.
+//! How guests are called: their eventfds, which [`super::caller`] writes to, or workers, where it
+//! does not.
 //!
-//! A guest gives the descriptor, and shares its flags. One that blocks when it is written to would hold up who calls, and the calls of every port with him. So it must be an
-//! eventfd, it is made non-blocking, and since its owner may take that back and fill the counter, the control side looks ([`Calls::relieve`]): a full one is emptied,
-//! which lets the caller go on, and its guest is disconnected. No guest comes to 2^64 - 1 calls by itself.
+//! A guest gives the descriptor, and shares its flags. One that blocks when it is written to would
+//! hold up who calls, and the calls of every port with him. So it must be an eventfd, it is made
+//! non-blocking, and since its owner may take that back and fill the counter, the control side
+//! looks ([`Calls::relieve`]): a full one is emptied, which lets the caller go on, and its guest is
+//! disconnected. No guest comes to 2^64 - 1 calls by itself.
 
 use super::caller::Route;
 use super::relief::relieve;
@@ -51,7 +54,8 @@ pub(super) fn check(fd: BorrowedFd<'_>) -> Result<(), &'static str> {
 }
 
 impl Calls {
-    /// A ring is called by another descriptor from now on, or not at all. Returns what the library is to write to instead, if that is another one.
+    /// A ring is called by another descriptor from now on, or not at all. Returns what the library
+    /// is to write to instead, if that is another one.
     ///
     /// # Errors
     /// When there is no descriptor left: the ring is called as before.

@@ -1,4 +1,5 @@
-//! Without DPDK there are no vhost-user ports: opening one says so. The other methods are those of a port without a guest.
+//! Without DPDK there are no vhost-user ports: opening one says so. The other methods are those of
+//! a port without a guest.
 
 use super::{Negotiated, Offer, Quiesce, Received, Sent, VhostError, ZeroCopy};
 use crate::{Burst, Mempool};
@@ -22,7 +23,8 @@ pub const fn maintain() {}
 /// There are none to call.
 pub const fn set_call_delay(_us: u32) {}
 
-#[allow(missing_docs, clippy::missing_errors_doc, clippy::needless_pass_by_value)] // documented at the real thing
+// Documented at the real thing
+#[allow(missing_docs, clippy::missing_errors_doc, clippy::needless_pass_by_value)]
 impl Vhost {
     pub fn open(path: &Path, _offer: Offer, _quiesce: Quiesce) -> Result<Self, VhostError> {
         Err(VhostError::NoDpdk { path: path.to_owned() })

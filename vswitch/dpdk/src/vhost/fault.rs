@@ -1,15 +1,19 @@
 //! Guests that take their memory away.
 //!
-//! A guest's memory is its file, which the library maps. The guest may shrink it at any time; whoever touches a page that is gone gets SIGBUS,
-//! which would be the end of the switch and of everybody's traffic. Instead the handler puts empty pages in place of the whole mapping, and
-//! whoever was in it goes on, in rings full of zeros; the guest is disconnected as soon as the control side hears of it ([`dismiss`]).
+//! A guest's memory is its file, which the library maps. The guest may shrink it at any time;
+//! whoever touches a page that is gone gets SIGBUS, which would be the end of the switch and of
+//! everybody's traffic. Instead the handler puts empty pages in place of the whole mapping, and
+//! whoever was in it goes on, in rings full of zeros; the guest is disconnected as soon as the
+//! control side hears of it ([`dismiss`]).
 //!
-//! **Only guests' memory**: [`Files`] says which files are guests', from before the library maps them until they are disconnected. Any other SIGBUS is handled
-//! as if this module did not exist.
+//! **Only guests' memory**: [`Files`] says which files are guests', from before the library maps
+//! them until they are disconnected. Any other SIGBUS is handled as if this module did not exist.
 //!
-//! **In the handler** nothing is allocated or locked: it reads `/proc/self/maps` piece by piece, which takes less than a millisecond, once per mapping that is lost.
+//! **In the handler** nothing is allocated or locked: it reads `/proc/self/maps` piece by piece,
+//! which takes less than a millisecond, once per mapping that is lost.
 //!
-//! **Not here**: memory that fails (`BUS_MCEERR_AR`), peers of other devices with shared memory (memif).
+//! **Not here**: memory that fails (`BUS_MCEERR_AR`), peers of other devices with shared memory
+//! (memif).
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -17,7 +21,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// Files of all guests together: 1,024 devices of 8 regions; more are not known, and what happens to them is fatal.
+/// Files of all guests together: 1,024 devices of 8 regions; more are not known, and what happens
+/// to them is fatal.
 const FILES_MAX: usize = 8192;
 
 static FILES: [AtomicU64; FILES_MAX] = [const { AtomicU64::new(0) }; FILES_MAX];
@@ -83,7 +88,8 @@ pub(super) fn install() {
         let (mut action, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
         action.sa_sigaction = on_sigbus as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-        // SAFETY: the handler is a function of the kind that SA_SIGINFO asks for, and does nothing that a handler may not.
+        // SAFETY: the handler is a function of the kind that SA_SIGINFO asks for, and does nothing
+        // that a handler may not.
         unsafe { libc::sigaction(libc::SIGBUS, &raw const action, &raw mut before) };
         before
     });
@@ -126,8 +132,9 @@ fn replace(address: usize) -> bool {
     ANY_LOST.store(true, Release);
     let (at, len) = (mapping.start as *mut c_void, mapping.end - mapping.start);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: it replaces a whole mapping of a guest's file by one of the same length. Whoever reads and writes there trusts nothing
-    // that it reads: the library, our rings, and copies of what is borrowed.
+    // SAFETY: it replaces a whole mapping of a guest's file by one of the same length. Whoever
+    // reads and writes there trusts nothing that it reads: the library, our rings, and copies of
+    // what is borrowed.
     unsafe { libc::mmap(at, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) != libc::MAP_FAILED }
 }
 
@@ -167,7 +174,8 @@ impl Mapping {
     }
 }
 
-/// Reads lines byte by byte: `start-end rwxs offset major:minor inode path`, numbers in hexadecimal but for the inode.
+/// Reads lines byte by byte: `start-end rwxs offset major:minor inode path`, numbers in hexadecimal
+/// but for the inode.
 #[derive(Debug, Default)]
 struct Lines {
     line: Mapping,

@@ -1,4 +1,5 @@
-//! Which virtio and vhost-user features are offered, and what a negotiated set means (virtio 1.1, 5.1.3 and 6).
+//! Which virtio and vhost-user features are offered, and what a negotiated set means (virtio 1.1,
+//! 5.1.3 and 6).
 
 use super::{Negotiated, Offer};
 use dpdk_sys as sys;
@@ -16,9 +17,11 @@ const fn bit(number: u32) -> u64 {
     1 << number
 }
 
-/// Ways of speaking that change nothing for packets. Control queue commands end in QEMU or virtio-user, never here. The MTU is a number
-/// that the front end is told by whoever runs it (QEMU: `host_mtu`) and tells its guest, if we offer that: it is for the operator to give
-/// the port the same (`VHOST_USER_NET_SET_MTU` brings it here, where the library only checks that it is between 68 and 65,535).
+/// Ways of speaking that change nothing for packets. Control queue commands end in QEMU or
+/// virtio-user, never here. The MTU is a number that the front end is told by whoever runs it
+/// (QEMU: `host_mtu`) and tells its guest, if we offer that: it is for the operator to give the
+/// port the same (`VHOST_USER_NET_SET_MTU` brings it here, where the library only checks that it is
+/// between 68 and 65,535).
 const ALWAYS: u64 = bit(sys::VIRTIO_F_VERSION_1)
     | bit(sys::VIRTIO_F_ANY_LAYOUT)
     | bit(sys::VIRTIO_F_IN_ORDER)
@@ -39,8 +42,9 @@ const TSO: u64 = bit(sys::VIRTIO_NET_F_HOST_TSO4)
     | bit(sys::VIRTIO_NET_F_GUEST_TSO6)
     | bit(sys::VIRTIO_NET_F_GUEST_ECN);
 
-/// The features that may be offered. Everything else is taken away from what the library supports: UFO (fragments IP behind
-/// our back), IOMMU (a miss would block a worker on the socket), the dirty log
+/// The features that may be offered. Everything else is taken away from what the library supports:
+/// UFO (fragments IP behind our back), IOMMU (a miss would block a worker on the socket), the dirty
+/// log
 /// (no live migration).
 pub(super) const fn allowed(offer: Offer) -> u64 {
     let mut features = ALWAYS;
@@ -65,7 +69,8 @@ pub(super) const fn allowed(offer: Offer) -> u64 {
     features
 }
 
-/// The vhost-user protocol features offered: nothing with which the back end talks to the front end by itself.
+/// The vhost-user protocol features offered: nothing with which the back end talks to the front end
+/// by itself.
 pub(super) const fn protocol(offer: Offer) -> u64 {
     let features = bit(sys::VHOST_USER_PROTOCOL_F_REPLY_ACK)
         | bit(sys::VHOST_USER_PROTOCOL_F_STATUS)
@@ -83,7 +88,8 @@ pub(super) const fn is_mergeable(features: u64) -> bool {
     features & bit(sys::VIRTIO_NET_F_MRG_RXBUF) != 0
 }
 
-/// Bytes of the virtio-net header in front of each packet (virtio 1.1, 5.1.6): legacy devices without mergeable buffers do without the number of buffers.
+/// Bytes of the virtio-net header in front of each packet (virtio 1.1, 5.1.6): legacy devices
+/// without mergeable buffers do without the number of buffers.
 pub(super) const fn header_len(features: u64) -> usize {
     if is_mergeable(features) || features & bit(sys::VIRTIO_F_VERSION_1) != 0 { 12 } else { 10 }
 }
@@ -93,8 +99,8 @@ pub(super) const fn is_packed(features: u64) -> bool {
     features & bit(sys::VIRTIO_F_RING_PACKED) != 0
 }
 
-/// What negotiated features mean for packets. TSO without checksum offload is no TSO (virtio 1.1, 5.1.3.1); the library
-/// does not check that.
+/// What negotiated features mean for packets. TSO without checksum offload is no TSO (virtio 1.1,
+/// 5.1.3.1); the library does not check that.
 pub(super) const fn meaning(features: u64) -> Negotiated {
     let rx_csum = features & bit(sys::VIRTIO_NET_F_CSUM) != 0;
     let tx_csum = features & bit(sys::VIRTIO_NET_F_GUEST_CSUM) != 0;
@@ -108,14 +114,16 @@ pub(super) const fn meaning(features: u64) -> Negotiated {
     }
 }
 
-/// Whether packets are borrowed: out of split rings, where some might be to be segmented, and where the guest takes what it sends (else what it sends to itself would have to be cut while its rings
+/// Whether packets are borrowed: out of split rings, where some might be to be segmented, and where
+/// the guest takes what it sends (else what it sends to itself would have to be cut while its rings
 /// may not be waited for).
 pub(super) const fn allows_borrowing(features: u64) -> bool {
     let Negotiated { rx_tso4, rx_tso6, tx_tso4, tx_tso6, .. } = meaning(features);
     !is_packed(features) && (rx_tso4 || rx_tso6) && (tx_tso4 || !rx_tso4) && (tx_tso6 || !rx_tso6)
 }
 
-/// Names of the negotiated features that an operator asks for, in the spelling of the virtio specification.
+/// Names of the negotiated features that an operator asks for, in the spelling of the virtio
+/// specification.
 pub(super) fn names(features: u64) -> Vec<&'static str> {
     const NAMES: [(u32, &str); 15] = [
         (sys::VIRTIO_NET_F_CSUM, "csum"),

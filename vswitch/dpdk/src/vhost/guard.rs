@@ -1,22 +1,26 @@
-//! Watches the messages of one connection for orders that librte_vhost 22.11 follows to its (and our) harm.
+//! Watches the messages of one connection for orders that librte_vhost 22.11 follows to its (and
+//! our) harm.
 //!
-//! The library checks a ring's addresses against the guest's memory when it gets them, for the size that the ring has *then*;
-//! it lets the size change later, lets a ring run that was never sized (its bookkeeping is a null pointer), and lets the ring
-//! format change under bookkeeping made for the other. Each is memory corruption or a crash in the hands of a hostile front
-//! end. Front ends send, per ring: size, base, addresses, kick; and read the base when they stop. Whoever leaves that order
-//! has the message refused, or the ring not served.
+//! The library checks a ring's addresses against the guest's memory when it gets them, for the size
+//! that the ring has *then*; it lets the size change later, lets a ring run that was never sized
+//! (its bookkeeping is a null pointer), and lets the ring format change under bookkeeping made for
+//! the other. Each is memory corruption or a crash in the hands of a hostile front end. Front ends
+//! send, per ring: size, base, addresses, kick; and read the base when they stop. Whoever leaves
+//! that order has the message refused, or the ring not served.
 //!
-//! It also follows requests that were never offered. Those are refused: in-flight tracking writes where the front end says,
-//! post-copy hands guest memory's page faults to the front end (a worker would wait in one), a dirty log with an offset is
-//! written beyond its mapping, an announcement (RARP) overruns a burst on packed rings, and the others have no use here.
+//! It also follows requests that were never offered. Those are refused: in-flight tracking writes
+//! where the front end says, post-copy hands guest memory's page faults to the front end (a worker
+//! would wait in one), a dirty log with an offset is written beyond its mapping, an announcement
+//! (RARP) overruns a burst on packed rings, and the others have no use here.
 //!
-//! A refused message is answered with an error if the front end asked for an answer; else the connection is closed.
+//! A refused message is answered with an error if the front end asked for an answer; else the
+//! connection is closed.
 
 use super::message::{self, Message};
 use super::{PAIRS_MAX, calls, memory};
 
-/// Largest ring: four times what QEMU gives. The library allocates 40 bytes per entry for the rings of all guests from one
-/// heap.
+/// Largest ring: four times what QEMU gives. The library allocates 40 bytes per entry for the rings
+/// of all guests from one heap.
 const RING_MAX: u32 = 4096;
 
 /// A ring since it was last stopped.
@@ -74,7 +78,8 @@ const fn is_offered(request: u32) -> bool {
     )
 }
 
-/// How many descriptors come with a message that was offered; none for those of memory, which are one for each region.
+/// How many descriptors come with a message that was offered; none for those of memory, which are
+/// one for each region.
 fn descriptors(message: &Message<'_>) -> Option<usize> {
     match message.request() {
         message::SET_MEM_TABLE => None,
@@ -95,7 +100,8 @@ impl Guard {
         if !is_offered(request) {
             return GuardVerdict::Refuse("a request that was not offered");
         }
-        // The library would refuse it, too, but behind us: it would keep the descriptor that it has.
+        // The library would refuse it, too, but behind us: it would keep the descriptor that it
+        // has.
         if descriptors(message).is_some_and(|expected| message.fds().len() != expected) {
             return GuardVerdict::Refuse("more or fewer descriptors than it says or takes");
         }
@@ -111,7 +117,8 @@ impl Guard {
                 let checked = message.fds().first().map_or(Ok(()), |fd| calls::check(*fd));
                 return checked.map_or_else(GuardVerdict::Refuse, |()| GuardVerdict::Pass);
             }
-            // Obsolete, and may be ignored; the library would forget its rings without a word, and leak their bookkeeping.
+            // Obsolete, and may be ignored; the library would forget its rings without a word, and
+            // leak their bookkeeping.
             message::RESET_OWNER => return GuardVerdict::Done,
             message::SET_MEM_TABLE => {
                 let checked = message.regions().ok_or("too many memory regions");
@@ -170,7 +177,8 @@ impl Guard {
                     ring.size = Some(message.value()).filter(|size| *size > 0);
                 }
             }
-            // The library frees all rings but the first two. Of a running device it changes nothing.
+            // The library frees all rings but the first two. Of a running device it changes
+            // nothing.
             message::SET_FEATURES if !state.running && !has_multiqueue(message.features()) => {
                 self.rings[2..].fill(Ring::default());
             }
@@ -185,7 +193,8 @@ impl Guard {
         ring.addressed && (!is_packed || ring.base.is_some_and(|base| base < size))
     }
 
-    /// Queue pairs, one bit each, whose ring of one direction may be served: 0 the guest's receive rings, 1 its transmit rings.
+    /// Queue pairs, one bit each, whose ring of one direction may be served: 0 the guest's receive
+    /// rings, 1 its transmit rings.
     pub(super) fn may_run_pairs(&self, direction: u16, is_packed: bool) -> u64 {
         (0..PAIRS_MAX)
             .filter(|pair| self.may_run(2 * pair + direction, is_packed))

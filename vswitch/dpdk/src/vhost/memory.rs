@@ -1,17 +1,20 @@
 //! Guest memory, before the library maps it.
 //!
-//! `SET_MEM_TABLE` unmaps the old memory first, and when it then fails to map the new one leaves the rings pointing to where
-//! the old one was. So a table must be known to be good before the library sees it.
+//! `SET_MEM_TABLE` unmaps the old memory first, and when it then fails to map the new one leaves
+//! the rings pointing to where the old one was. So a table must be known to be good before the
+//! library sees it.
 
 use super::message::Region;
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// What starts and sizes of regions are multiples of: the page. Rings that are aligned then never straddle a region's end.
+/// What starts and sizes of regions are multiples of: the page. Rings that are aligned then never
+/// straddle a region's end.
 const PAGE: u64 = 4096;
 
-/// Whether the library can map these regions, and nobody but the kernel serves their pages: an error says why not.
+/// Whether the library can map these regions, and nobody but the kernel serves their pages: an
+/// error says why not.
 pub(super) fn check(regions: impl Iterator<Item = Region>, fds: &[BorrowedFd<'_>]) -> Result<(), &'static str> {
     let regions = regions.collect::<Vec<_>>();
     if regions.is_empty() || regions.len() != fds.len() {

@@ -1,8 +1,10 @@
-//! One vhost-user message in the library's hands: its fields, and the descriptors that came with it.
+//! One vhost-user message in the library's hands: its fields, and the descriptors that came with
+//! it.
 //!
-//! Source of the layout: QEMU, docs/interop/vhost-user.rst; where the library keeps descriptors: `struct vhu_msg_context` of
-//! DPDK 22.11 (lib/vhost/vhost_user.h), which it passes to external handlers. With another layout the descriptors would not
-//! add up, and a message that needs them is refused.
+//! Source of the layout: QEMU, docs/interop/vhost-user.rst; where the library keeps descriptors:
+//! `struct vhu_msg_context` of DPDK 22.11 (lib/vhost/vhost_user.h), which it passes to external
+//! handlers. With another layout the descriptors would not add up, and a message that needs them is
+//! refused.
 
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
@@ -101,8 +103,8 @@ impl<'a> Message<'a> {
         self.u64(HEADER)
     }
 
-    /// Addresses of a `struct vhost_vring_addr`: descriptors, used ring, available ring (packed: descriptors, device and
-    /// driver event area).
+    /// Addresses of a `struct vhost_vring_addr`: descriptors, used ring, available ring (packed:
+    /// descriptors, device and driver event area).
     pub(super) fn ring_addresses(&self) -> [u64; 3] {
         [8, 16, 24].map(|at| self.u64(HEADER + at))
     }
@@ -122,8 +124,8 @@ impl<'a> Message<'a> {
         RawFd::from_ne_bytes(self.u32(FDS + 4 * i).to_ne_bytes())
     }
 
-    /// How many descriptors came with the message; none if the fields contradict each other, as they would elsewhere than in
-    /// the layout above.
+    /// How many descriptors came with the message; none if the fields contradict each other, as
+    /// they would elsewhere than in the layout above.
     fn fd_count(&self) -> Option<usize> {
         let n = self.u32(FD_COUNT) as usize;
         let fits = |n: &usize| *n <= REGIONS_MAX && (0..REGIONS_MAX).all(|i| (self.fd(i) >= 0) == (i < *n));
@@ -133,7 +135,8 @@ impl<'a> Message<'a> {
     /// The descriptors of the message; empty if it has none.
     pub(super) fn fds(&self) -> Vec<BorrowedFd<'_>> {
         let n = self.fd_count().unwrap_or(0);
-        // SAFETY: open, not negative, and the message's own until somebody closes them, which takes `&mut self`.
+        // SAFETY: open, not negative, and the message's own until somebody closes them, which takes
+        // `&mut self`.
         (0..n).map(|i| unsafe { BorrowedFd::borrow_raw(self.fd(i)) }).collect()
     }
 
@@ -148,7 +151,8 @@ impl<'a> Message<'a> {
         drop(unsafe { OwnedFd::from_raw_fd(old) });
     }
 
-    /// Closes the descriptors of a message that the library is not going to handle; it would leak them.
+    /// Closes the descriptors of a message that the library is not going to handle; it would leak
+    /// them.
     pub(super) fn close_fds(&mut self) {
         for i in 0..self.fd_count().unwrap_or(0) {
             let fd = self.fd(i);

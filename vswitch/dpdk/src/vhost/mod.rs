@@ -1,11 +1,14 @@
 //! vhost-user back ends on librte_vhost: sockets, rings, and the callbacks in between.
 //!
-//! **Where in the walk**: both ends. A worker takes a burst out of a guest's transmit ring ([`Rings::receive`]) and copies
-//! one into its receive ring ([`Rings::send`]). Not through `net_vhost`: an ethdev per Pod would end at `RTE_MAX_ETHPORTS`.
+//! **Where in the walk**: both ends. A worker takes a burst out of a guest's transmit ring
+//! ([`Rings::receive`]) and copies one into its receive ring ([`Rings::send`]). Not through
+//! `net_vhost`: an ethdev per Pod would end at `RTE_MAX_ETHPORTS`.
 //!
-//! **Design**: [`Vhost`] is the control side of one socket, [`Rings`] its data path. Both point to one `Shared` block, which
-//! the callbacks find by the socket's path in a registry. The word `vid` in it names the running device, or is -1; two masks
-//! say which queue pairs are enabled. What a guest sends is copied, apart from the payload of long packets, which is borrowed until they have gone their way (`borrowed`).
+//! **Design**: [`Vhost`] is the control side of one socket, [`Rings`] its data path. Both point to
+//! one `Shared` block, which the callbacks find by the socket's path in a registry. The word `vid`
+//! in it names the running device, or is -1; two masks say which queue pairs are enabled. What a
+//! guest sends is copied, apart from the payload of long packets, which is borrowed until they have
+//! gone their way (`borrowed`).
 //!
 //! **Threads** (read in DPDK 22.11.11; what a callback may do follows from it):
 //!
@@ -19,46 +22,67 @@
 //! | worker | `rte_vhost_dequeue_burst` (tries `access_lock`), `rte_vhost_enqueue_burst` (spins for it) | that `access_lock`; for borrowed packets the sender's, while it spins for the receiver's |
 //!
 //! Hence four rules, each the way out of a deadlock:
-//! 1. `vring_state_changed` never waits for workers: one may spin for a lock that the callback's thread holds. Nor has it to:
-//!    a worker is inside a ring only with the ring's `access_lock`, and that lock is held here, so nobody is.
-//! 2. `destroy_device` takes `vid` away and waits (`quiesce`), with no lock held; afterwards the library unmaps the guest.
-//! 3. Closing waits *before* it enters the library, and then makes `destroy_device` not wait: inside, it would hold the
-//!    socket table, for which `vhost-events` may wait with ring locks for which a worker spins.
-//! 4. While a worker has borrowed packets of a guest it does not wait for another ring of that guest (`borrowed`).
+//! 1. `vring_state_changed` never waits for workers: one may spin for a lock that the callback's
+//!    thread holds. Nor has it to: a worker is inside a ring only with the ring's `access_lock`,
+//!    and that lock is held here, so nobody is.
+//! 2. `destroy_device` takes `vid` away and waits (`quiesce`), with no lock held; afterwards the
+//!    library unmaps the guest.
+//! 3. Closing waits *before* it enters the library, and then makes `destroy_device` not wait:
+//!    inside, it would hold the socket table, for which `vhost-events` may wait with ring locks for
+//!    which a worker spins.
+//! 4. While a worker has borrowed packets of a guest it does not wait for another ring of that
+//!    guest (`borrowed`).
 //!
-//! `quiesce` must not need a lock that is held around the drop of [`Vhost`], and may be called from several threads at once.
+//! `quiesce` must not need a lock that is held around the drop of [`Vhost`], and may be called from
+//! several threads at once.
 //!
-//! **Never trust the guest**: what a guest does to its memory file is survived (`fault`), and what it is called by holds up nobody for long (`calls`), no worker where another thread calls (`caller`); a burst's mbufs are rationed (`Rings::receive`, the shim); `guard` refuses what makes the library's own ring arithmetic unsafe; connections are made
-//! non-blocking and limited to one per socket (`socket`), so that a peer that stops in the middle of a message, or never
-//! reads a reply, is disconnected instead of stopping the thread (and, through `access_lock`, the workers) of all ports. Descriptors of messages that take
-//! none, or are not there as a whole, are closed before the library sees them, which would leak those of what it gives up (the shim's `recvmsg`).
+//! **Never trust the guest**: what a guest does to its memory file is survived (`fault`), and what
+//! it is called by holds up nobody for long (`calls`), no worker where another thread calls
+//! (`caller`); a burst's mbufs are rationed (`Rings::receive`, the shim); `guard` refuses what
+//! makes the library's own ring arithmetic unsafe; connections are made non-blocking and limited to
+//! one per socket (`socket`), so that a peer that stops in the middle of a message, or never reads
+//! a reply, is disconnected instead of stopping the thread (and, through `access_lock`, the
+//! workers) of all ports. Descriptors of messages that take none, or are not there as a whole, are
+//! closed before the library sees them, which would leak those of what it gives up (the shim's
+//! `recvmsg`).
 //!
 //! **Limits** of librte_vhost 22.11 that we cannot lift:
-//! - 1024 sockets, 1024 devices and 1024 polled descriptors per process, listeners and connections together: about 500 server
-//!   sockets or 1000 client sockets; more are refused. A new server socket answers up to a second late (its poll is not woken).
-//! - Without descriptors (EMFILE) during a reconnect it goes on with a stale number: [`super::raise_fd_limit`].
-//! - Its sockets are not closed on exec: a child process of the switch must close what it inherits, or peers do not notice
-//!   that the switch closed them. (Connections are marked by us, once they are made.)
-//! - Closing while a peer disconnects is racy in its reconnect list: the drop waits out a disconnect that just began. A peer
-//!   that disconnects within microseconds of the reconnect thread's connect races with its list of connections.
-//! - GSO packets reach the guest with a pseudo-header sum without the length (Intel's convention); a guest notices only if it
-//!   forwards them and segments in software.
-//! - Chains that contradict their ring (shorter than the virtio-net header, outside the memory, or a loop) are told apart from an
-//!   empty ring by what the library asked its pool for. Those that are stepped over count one each; a split ring stays at those that
-//!   cannot be read until its driver starts it again, and they count once. Of packed rings, which ask for a full burst whatever is there, they are not counted.
-//!   In the guest's receive ring such a chain counts as a full ring.
-//! - A guest's frame that is too long is copied as far as the budget of a burst goes (2 MiB) before it is dropped.
-//! - A memory table that is good, but for which the library has no heap left, unmaps the rings under a worker that is just
-//!   waiting for their lock; workers that come later stay out (`Shared::is_remapping`).
-//! - A worker that transmits, or calls a guest with borrowed packets, spins for a ring's lock. A front end that floods its connection with messages can find it there, and
-//!   hold it up while a preempted thread of the library keeps the lock (0.1 s was seen, two cores, both busy).
-//! - No live migration: the dirty log is not offered, so that QEMU refuses to migrate. Guest memory must be in tmpfs (memfd) or
-//!   hugetlbfs, in regions made of 4 KiB pages; rings have at most 4096 entries.
-//! - A connection that cannot be told from its name (a client socket whose peer bound it under another file name) stays
-//!   blocking.
+//! - 1024 sockets, 1024 devices and 1024 polled descriptors per process, listeners and connections
+//!   together: about 500 server sockets or 1000 client sockets; more are refused. A new server
+//!   socket answers up to a second late (its poll is not woken).
+//! - Without descriptors (EMFILE) during a reconnect it goes on with a stale number:
+//!   [`super::raise_fd_limit`].
+//! - Its sockets are not closed on exec: a child process of the switch must close what it inherits,
+//!   or peers do not notice that the switch closed them. (Connections are marked by us, once they
+//!   are made.)
+//! - Closing while a peer disconnects is racy in its reconnect list: the drop waits out a
+//!   disconnect that just began. A peer that disconnects within microseconds of the reconnect
+//!   thread's connect races with its list of connections.
+//! - GSO packets reach the guest with a pseudo-header sum without the length (Intel's convention);
+//!   a guest notices only if it forwards them and segments in software.
+//! - Chains that contradict their ring (shorter than the virtio-net header, outside the memory, or
+//!   a loop) are told apart from an empty ring by what the library asked its pool for. Those that
+//!   are stepped over count one each; a split ring stays at those that cannot be read until its
+//!   driver starts it again, and they count once. Of packed rings, which ask for a full burst
+//!   whatever is there, they are not counted. In the guest's receive ring such a chain counts as a
+//!   full ring.
+//! - A guest's frame that is too long is copied as far as the budget of a burst goes (2 MiB) before
+//!   it is dropped.
+//! - A memory table that is good, but for which the library has no heap left, unmaps the rings
+//!   under a worker that is just waiting for their lock; workers that come later stay out
+//!   (`Shared::is_remapping`).
+//! - A worker that transmits, or calls a guest with borrowed packets, spins for a ring's lock. A
+//!   front end that floods its connection with messages can find it there, and hold it up while a
+//!   preempted thread of the library keeps the lock (0.1 s was seen, two cores, both busy).
+//! - No live migration: the dirty log is not offered, so that QEMU refuses to migrate. Guest memory
+//!   must be in tmpfs (memfd) or hugetlbfs, in regions made of 4 KiB pages; rings have at most 4096
+//!   entries.
+//! - A connection that cannot be told from its name (a client socket whose peer bound it under
+//!   another file name) stays blocking.
 //!
-//! Messages of the library are lowered to `critical` at EAL's start, since a guest could flood the log with them, some on its
-//! workers' threads. To see them: `args = ["--log-level=info", "--log-level=lib.vhost.*:info"]` in `[dpdk]`.
+//! Messages of the library are lowered to `critical` at EAL's start, since a guest could flood the
+//! log with them, some on its workers' threads. To see them: `args = ["--log-level=info",
+//! "--log-level=lib.vhost.*:info"]` in `[dpdk]`.
 
 #[cfg(feature = "dpdk")]
 mod bad_chains;
@@ -113,11 +137,13 @@ pub use double::{GuestMemory, Rings, Vhost, maintain, set_call_delay};
 use super::Burst;
 use std::sync::Arc;
 
-/// Waits until no thread is in [`Rings::receive`] or [`Rings::send`] that was there when the call began: whatever was unpublished
-/// before the call is not in use after it. Never called by a worker.
+/// Waits until no thread is in [`Rings::receive`] or [`Rings::send`] that was there when the call
+/// began: whatever was unpublished before the call is not in use after it. Never called by a
+/// worker.
 pub type Quiesce = Arc<dyn Fn() + Send + Sync>;
 
-/// Queue pairs of a guest that are served; one bit each in [`Rings::receive_pairs`]. The library itself takes 128.
+/// Queue pairs of a guest that are served; one bit each in [`Rings::receive_pairs`]. The library
+/// itself takes 128.
 pub const PAIRS_MAX: u16 = 64;
 
 /// What to offer to a guest.
@@ -175,7 +201,8 @@ pub struct ZeroCopy<'a> {
     pub memory: &'a mut GuestMemory,
     /// For them; empty before and after.
     pub burst: &'a mut Burst,
-    /// Takes them all their way: none may be left anywhere behind it, nor may anything have been sent to this guest.
+    /// Takes them all their way: none may be left anywhere behind it, nor may anything have been
+    /// sent to this guest.
     pub forward: &'a mut dyn FnMut(&mut Burst),
 }
 
@@ -192,7 +219,8 @@ pub enum Lost {
     TooLong,
     /// The pool was empty.
     NoMbuf,
-    /// Its chain of descriptors contradicts a split ring or the guest's memory. If the ring does not go on behind it: told once.
+    /// Its chain of descriptors contradicts a split ring or the guest's memory. If the ring does
+    /// not go on behind it: told once.
     BadChain,
 }
 

@@ -9,20 +9,23 @@ use std::ffi::{CStr, c_int};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Serialises opening: the library starts its threads without a lock of its own. Callbacks never take it.
+/// Serialises opening: the library starts its threads without a lock of its own. Callbacks never
+/// take it.
 static OPENING: Mutex<()> = Mutex::new(());
 
-/// The control side of one vhost-user socket. Dropping it disconnects the guest, waits for the workers and removes a server's
-/// socket file.
+/// The control side of one vhost-user socket. Dropping it disconnects the guest, waits for the
+/// workers and removes a server's socket file.
 #[derive(Debug)]
 pub struct Vhost {
     shared: Arc<Shared>,
 }
 
 impl Vhost {
-    /// Makes (server) or connects to (client; tried again each second, and after each disconnect) the socket at `path`.
+    /// Makes (server) or connects to (client; tried again each second, and after each disconnect)
+    /// the socket at `path`.
     ///
-    /// `quiesce` is called from library threads and at the drop; see the module for what it must not do.
+    /// `quiesce` is called from library threads and at the drop; see the module for what it must
+    /// not do.
     ///
     /// # Errors
     /// See [`VhostError`].
@@ -63,13 +66,15 @@ impl Vhost {
 impl Drop for Vhost {
     fn drop(&mut self) {
         self.shared.close();
-        // SAFETY: the path is NUL-terminated and registered. No worker uses the device, no lock of ours is held.
+        // SAFETY: the path is NUL-terminated and registered. No worker uses the device, no lock of
+        // ours is held.
         unsafe { sys::rte_vhost_driver_unregister(self.shared.path.as_ptr()) };
         self.shared.unregister();
     }
 }
 
-/// Registers and starts the socket; on failure it is not registered, and the name of the call is returned.
+/// Registers and starts the socket; on failure it is not registered, and the name of the call is
+/// returned.
 fn start(path: &CStr, offer: Offer) -> Result<(), &'static str> {
     let at = path.as_ptr();
     let check = |call: &'static str, rc: c_int| if rc == 0 { Ok(()) } else { Err(call) };

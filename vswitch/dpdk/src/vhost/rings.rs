@@ -17,8 +17,9 @@ const TX_FLAGS: u64 = sys::RTE_MBUF_F_TX_TCP_SEG
     | sys::RTE_MBUF_F_TX_IPV4
     | sys::RTE_MBUF_F_TX_IPV6;
 
-/// The rings of one socket's guest. All methods are calls of one burst: they neither block nor allocate, apart from the
-/// library's own lock per ring, and a list of regions whenever the guest's memory has changed.
+/// The rings of one socket's guest. All methods are calls of one burst: they neither block nor
+/// allocate, apart from the library's own lock per ring, and a list of regions whenever the guest's
+/// memory has changed.
 #[derive(Clone, Debug)]
 pub struct Rings {
     shared: Arc<Shared>,
@@ -49,8 +50,9 @@ impl Rings {
         self.shared.send_pairs()
     }
 
-    /// Appends what the guest sent on a queue pair, as far as `budget` mbufs suffice, which is lessened by what was taken. What
-    /// packets say of themselves (`csum`, `gso_size`) is the guest's word. With `zero_copy`, long packets may go through that instead.
+    /// Appends what the guest sent on a queue pair, as far as `budget` mbufs suffice, which is
+    /// lessened by what was taken. What packets say of themselves (`csum`, `gso_size`) is the
+    /// guest's word. With `zero_copy`, long packets may go through that instead.
     pub fn receive(
         &self,
         pair: u16,
@@ -87,9 +89,10 @@ impl Rings {
             None => (None, std::ptr::null_mut()),
         };
         #[allow(clippy::cast_possible_truncation)] // at most BURST
-        // SAFETY: Option<Mbuf> is a nullable pointer, and all `room` slots are None. The device is not destroyed while we are
-        // here (`destroy_device` waits). The slots behind those that it gives us stay empty: what the library leaves there the shim
-        // clears. The shim was prepared when the socket was opened. `context` is what `take` needs, and ours until the call ends.
+        // SAFETY: Option<Mbuf> is a nullable pointer, and all `room` slots are None. The device is
+        // not destroyed while we are here (`destroy_device` waits). The slots behind those that it
+        // gives us stay empty: what the library leaves there the shim clears. The shim was prepared
+        // when the socket was opened. `context` is what `take` needs, and ours until the call ends.
         let n = unsafe {
             let (room, budget, lost) = (room as u16, &raw mut *budget, &raw mut lost);
             sys::vs_vhost_dequeue_burst(vid, queue, pool.as_ptr(), slots, room, budget, lost, call, context)
@@ -115,15 +118,17 @@ impl Rings {
         Received { packets: n, borrowed, lost }
     }
 
-    /// Whether the chain behind so many packets, of which the library made none, has not been told yet. Of packed rings the library does not say how many chains there are.
+    /// Whether the chain behind so many packets, of which the library made none, has not been told
+    /// yet. Of packed rings the library does not say how many chains there are.
     #[cold]
     fn is_another_chain(&self, vid: c_int, pair: u16, packets: usize) -> bool {
         if features::is_packed(self.shared.features()) {
             return false;
         }
         let (mut next, mut used) = (0, 0);
-        // SAFETY: two numbers are written. The device is not destroyed while we are here. Without the ring's lock, as somebody
-        // may move it meanwhile: then one more is counted, or one less.
+        // SAFETY: two numbers are written. The device is not destroyed while we are here. Without
+        // the ring's lock, as somebody may move it meanwhile: then one more is counted, or one
+        // less.
         let rc = unsafe { sys::rte_vhost_get_vring_base(vid, 2 * pair + 1, &raw mut next, &raw mut used) };
         rc == 0 && self.shared.bad_chains.is_another(pair, packets, next)
     }
@@ -163,8 +168,9 @@ impl Rings {
     fn enqueue(&self, vid: c_int, ring: u16, mbufs: &mut [*mut rte_mbuf], sent: &mut Sent) {
         let mut copy = |mbufs: &mut [*mut rte_mbuf]| {
             #[allow(clippy::cast_possible_truncation)] // at most BURST
-            // SAFETY: mbufs that the burst owns and keeps: the library copies them. Offload requests lie inside their first
-            // segments. The device is not destroyed while we are here.
+            // SAFETY: mbufs that the burst owns and keeps: the library copies them. Offload
+            // requests lie inside their first segments. The device is not destroyed while we are
+            // here.
             let taken = unsafe { sys::rte_vhost_enqueue_burst(vid, ring, mbufs.as_mut_ptr(), mbufs.len() as u16) };
             let taken = usize::from(taken).min(mbufs.len());
             // SAFETY: as above; the mbufs are still ours.
@@ -174,8 +180,8 @@ impl Rings {
         };
         let taken = copy(mbufs);
         let Some((_, rest)) = mbufs[taken..].split_first_mut() else { return };
-        // Without mergeable buffers the library stops at a packet that is longer than the next buffer, as if the ring were
-        // full. If it takes what is behind, the ring was not.
+        // Without mergeable buffers the library stops at a packet that is longer than the next
+        // buffer, as if the ring were full. If it takes what is behind, the ring was not.
         let skipped = if rest.is_empty() || features::is_mergeable(self.shared.features()) { 0 } else { copy(rest) };
         let left = (rest.len() - skipped) as u64;
         if skipped > 0 {
@@ -187,13 +193,15 @@ impl Rings {
     }
 }
 
-/// Tells the guest not to kick for the rings of a pair: they are polled. And calls it once: a predecessor may have been killed after it
-/// used the last of a ring's buffers and before it called, and without a buffer nothing would ever happen in that ring again. Rings
-/// that are not ready are left alone; the pair is marked again when they are.
+/// Tells the guest not to kick for the rings of a pair: they are polled. And calls it once: a
+/// predecessor may have been killed after it used the last of a ring's buffers and before it
+/// called, and without a buffer nothing would ever happen in that ring again. Rings that are not
+/// ready are left alone; the pair is marked again when they are.
 #[cold]
 fn greet(vid: c_int, pair: u16) {
     for ring in [2 * pair, 2 * pair + 1] {
-        // SAFETY: the device is not destroyed while a worker is in `receive`; the library checks the ring, under its lock.
+        // SAFETY: the device is not destroyed while a worker is in `receive`; the library checks
+        // the ring, under its lock.
         unsafe {
             sys::rte_vhost_enable_guest_notification(vid, ring, 0);
             sys::rte_vhost_vring_call(vid, ring);
@@ -201,8 +209,9 @@ fn greet(vid: c_int, pair: u16) {
     }
 }
 
-/// Whether the library may act on the mbuf's transmit offload: it writes checksums where the lengths say, without a look at
-/// the packet's length. Requests left over from another way out, on a packet that needs nothing, are removed.
+/// Whether the library may act on the mbuf's transmit offload: it writes checksums where the
+/// lengths say, without a look at the packet's length. Requests left over from another way out, on
+/// a packet that needs nothing, are removed.
 fn settle_offload(mbuf: &mut rte_mbuf) -> bool {
     let partial = mbuf.ol_flags & sys::RTE_MBUF_F_RX_L4_CKSUM_MASK == sys::RTE_MBUF_F_RX_L4_CKSUM_NONE;
     if !partial && mbuf.ol_flags & sys::RTE_MBUF_F_RX_LRO == 0 {

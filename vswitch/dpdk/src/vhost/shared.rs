@@ -1,4 +1,5 @@
-//! What callbacks, workers and the control side know of one socket, and the registry by which callbacks find it.
+//! What callbacks, workers and the control side know of one socket, and the registry by which
+//! callbacks find it.
 
 use super::bad_chains::BadChains;
 use super::calls::Calls;
@@ -18,14 +19,17 @@ use std::time::{Duration, Instant};
 /// No device, no connection.
 pub(super) const NONE: i32 = -1;
 
-/// Log lines about one socket: at most one per this time, so that a flapping guest does not fill the log.
+/// Log lines about one socket: at most one per this time, so that a flapping guest does not fill
+/// the log.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Descriptors that the library may have to poll at most: its table of 1024 less its pipe, connections that it has not yet
-/// noticed to be dead, and connections on their way to being refused.
+/// Descriptors that the library may have to poll at most: its table of 1024 less its pipe,
+/// connections that it has not yet noticed to be dead, and connections on their way to being
+/// refused.
 const POLLED_MAX: usize = 1000;
 
-/// How long after a disconnect the library may still be busy with it (it takes about 0.1 ms, longer if preempted).
+/// How long after a disconnect the library may still be busy with it (it takes about 0.1 ms, longer
+/// if preempted).
 const DISCONNECT_SETTLES: Duration = Duration::from_millis(20);
 
 /// Values of `Shared::remapping`.
@@ -33,8 +37,9 @@ const NO: u8 = 0;
 const EXCHANGING: u8 = 1;
 const SETTLING: u8 = 2;
 
-/// Nanoseconds for which workers stay away from a running device's rings after its memory was exchanged: a front end that
-/// sends one table after the other shall not find them waiting for the locks.
+/// Nanoseconds for which workers stay away from a running device's rings after its memory was
+/// exchanged: a front end that sends one table after the other shall not find them waiting for the
+/// locks.
 const MEMORY_SETTLES: u64 = 1_000_000;
 
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -49,7 +54,8 @@ pub(super) struct Shared {
     pub(super) path: CString,
     pub(super) client: bool,
     quiesce: Quiesce,
-    /// The running device. Written by callbacks and by closing; `Acquire` in a worker pairs with `Release` in `start`.
+    /// The running device. Written by callbacks and by closing; `Acquire` in a worker pairs with
+    /// `Release` in `start`.
     vid: AtomicI32,
     /// What it negotiated.
     features: AtomicU64,
@@ -57,10 +63,11 @@ pub(super) struct Shared {
     receive_pairs: AtomicU64,
     /// Queue pairs whose guest-receive ring is enabled.
     send_pairs: AtomicU64,
-    /// Queue pairs of which a ring was enabled, or that could not be called: they may still ask the guest for kicks, and the guest may wait for a call.
+    /// Queue pairs of which a ring was enabled, or that could not be called: they may still ask the
+    /// guest for kicks, and the guest may wait for a call.
     kicking: AtomicU64,
-    /// The library is exchanging the guest's memory with the rings locked, or it failed to; or it just has: [`NO`],
-    /// [`EXCHANGING`] or [`SETTLING`].
+    /// The library is exchanging the guest's memory with the rings locked, or it failed to; or it
+    /// just has: [`NO`], [`EXCHANGING`] or [`SETTLING`].
     remapping: AtomicU8,
     /// When it last has, in nanoseconds since [`EPOCH`].
     remapped: AtomicU64,
@@ -112,8 +119,9 @@ pub(super) fn find(path: &CString) -> Option<Arc<Shared>> {
     REGISTRY.lock().get(path).cloned()
 }
 
-/// Disconnects guests that have taken their memory away (until then their rings are empty), and those whose call descriptors would hold up
-/// workers (until then they do). To be called several times a second.
+/// Disconnects guests that have taken their memory away (until then their rings are empty), and
+/// those whose call descriptors would hold up workers (until then they do). To be called several
+/// times a second.
 pub fn maintain() {
     let lost = fault::take_lost();
     let all: Vec<Arc<Shared>> = REGISTRY.lock().values().cloned().collect();
@@ -188,8 +196,9 @@ impl Shared {
         if self.vid() == NONE { 0 } else { self.send_pairs.load(Relaxed) }
     }
 
-    /// Whether to stay away from the rings: their locks may be held for long (a front end decides how much memory there is to
-    /// unmap, and how often), and if the library fails, they are gone. A hint: a worker may already be waiting.
+    /// Whether to stay away from the rings: their locks may be held for long (a front end decides
+    /// how much memory there is to unmap, and how often), and if the library fails, they are gone.
+    /// A hint: a worker may already be waiting.
     #[inline]
     pub(super) fn is_remapping(&self) -> bool {
         self.remapping.load(Relaxed) != NO && self.is_unsettled()
@@ -225,8 +234,8 @@ impl Shared {
         self.kicking.load(Relaxed) & bit != 0 && self.kicking.fetch_and(!bit, Relaxed) & bit != 0
     }
 
-    /// A peer connected: true to let it. One connection at a time; a second one only if the first is dead but the library
-    /// has not noticed yet (a front end that was killed and restarted).
+    /// A peer connected: true to let it. One connection at a time; a second one only if the first
+    /// is dead but the library has not noticed yet (a front end that was killed and restarted).
     pub(super) fn connect(&self, vid: i32) -> bool {
         let known: Vec<RawFd> = {
             let mut control = self.control.lock();
@@ -241,7 +250,8 @@ impl Shared {
             control.connecting = true;
             known
         };
-        // Without the lock, for which `vhost-events` may wait with ring locks: this takes as long as there are descriptors.
+        // Without the lock, for which `vhost-events` may wait with ring locks: this takes as long
+        // as there are descriptors.
         let fd = socket::find_connection(&self.path, self.client, &known);
         match fd {
             Some(fd) => socket::adopt(fd),
@@ -296,20 +306,22 @@ impl Shared {
         true
     }
 
-    /// A device is going: returns when no worker uses it. The masks stay: the library reports the state of each ring by
-    /// itself, and does not repeat what it reported before a device stopped and started again ([`Shared::start`] removes what is
-    /// no longer so).
+    /// A device is going: returns when no worker uses it. The masks stay: the library reports the
+    /// state of each ring by itself, and does not repeat what it reported before a device stopped
+    /// and started again ([`Shared::start`] removes what is no longer so).
     pub(super) fn stop(&self, vid: i32) {
         if self.vid.compare_exchange(vid, NONE, AcqRel, Relaxed).is_ok() {
             self.log(&mut self.control.lock(), format_args!("guest is down"));
         }
-        // Even if the exchange failed (closing, or a successor), a worker may still have the old value.
+        // Even if the exchange failed (closing, or a successor), a worker may still have the old
+        // value.
         if !self.drained.load(Acquire) {
             (self.quiesce)();
         }
     }
 
-    /// A ring was enabled or disabled. The caller holds the locks of all rings of the device, so that no worker is inside.
+    /// A ring was enabled or disabled. The caller holds the locks of all rings of the device, so
+    /// that no worker is inside.
     pub(super) fn ring_changed(&self, vid: i32, ring: u16, enabled: bool, is_packed: bool) {
         let pair = ring / 2;
         if pair >= PAIRS_MAX || self.current.load(Relaxed) != vid {
@@ -335,7 +347,8 @@ impl Shared {
             self.remapping.store(EXCHANGING, Relaxed);
         }
         if verdict == GuardVerdict::Pass && message.request() == SET_MEM_TABLE {
-            // Rings are locked: whoever locks one next sees it, and the new memory. Of whatever connection: a device whose connection has a successor may still run.
+            // Rings are locked: whoever locks one next sees it, and the new memory. Of whatever
+            // connection: a device whose connection has a successor may still run.
             self.memory.fetch_add(1, Relaxed);
         }
         if verdict == GuardVerdict::Pass {
@@ -351,7 +364,8 @@ impl Shared {
         verdict
     }
 
-    /// Keeps what is to be known of a guest's memory and descriptors while the library uses them. Returns a descriptor that the library is to use instead of the message's.
+    /// Keeps what is to be known of a guest's memory and descriptors while the library uses them.
+    /// Returns a descriptor that the library is to use instead of the message's.
     ///
     /// # Errors
     /// Why the library is not to have the message.
@@ -376,7 +390,8 @@ impl Shared {
     pub(super) fn after_message(&self, vid: i32, message: &Message<'_>) {
         if message.request() == SET_MEM_TABLE && self.current.load(Relaxed) == vid {
             self.remapped.store(now(), Relaxed);
-            // Rings are still locked, and the next table may be here before a worker that waits gets the lock.
+            // Rings are still locked, and the next table may be here before a worker that waits
+            // gets the lock.
             self.remapping.store(if self.vid() == vid { SETTLING } else { NO }, Relaxed);
         }
         if message.request() == SET_MEM_TABLE {
@@ -386,7 +401,8 @@ impl Shared {
             self.with_connection(vid, |connection| connection.calls.settle());
         }
         if let (SET_VRING_ENABLE, 0, Ok(ring)) = (message.request(), message.value(), u16::try_from(message.ring())) {
-            // The library says so only behind its reply, and would lose what a worker sends to this ring meanwhile.
+            // The library says so only behind its reply, and would lose what a worker sends to this
+            // ring meanwhile.
             self.ring_changed(vid, ring, false, false);
         }
         // The state's ring format is not looked at.
@@ -426,8 +442,8 @@ impl Shared {
         }
     }
 
-    /// Stops everything for good: returns when no worker uses a device and none will again, and a disconnect that just began
-    /// is over.
+    /// Stops everything for good: returns when no worker uses a device and none will again, and a
+    /// disconnect that just began is over.
     pub(super) fn close(&self) {
         {
             let mut control = self.control.lock();

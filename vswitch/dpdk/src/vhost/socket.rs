@@ -41,8 +41,8 @@ pub(super) fn prepare_client(path: &Path) -> Result<(), VhostError> {
     }
 }
 
-/// Makes the name of a server's socket free: a socket on which nobody listens is what a killed predecessor left. Anything
-/// else, symbolic links among it, is left alone.
+/// Makes the name of a server's socket free: a socket on which nobody listens is what a killed
+/// predecessor left. Anything else, symbolic links among it, is left alone.
 pub(super) fn prepare_server(path: &Path) -> Result<(), VhostError> {
     let failed = |action, source| VhostError::Io { path: path.to_owned(), action, source };
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -50,7 +50,8 @@ pub(super) fn prepare_server(path: &Path) -> Result<(), VhostError> {
     if !std::fs::metadata(directory).map_err(no_directory)?.is_dir() {
         return Err(no_directory(io::ErrorKind::NotADirectory.into()));
     }
-    // After a bind that failed the library closes its descriptor twice and unlinks what is there: bind must not fail.
+    // After a bind that failed the library closes its descriptor twice and unlinks what is there:
+    // bind must not fail.
     may_write(directory).map_err(no_directory)?;
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -123,10 +124,12 @@ fn probe(path: &Path) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Finds the library's newest connection of a socket among this process's descriptors, `known` ones excepted. Its listener
-/// or its peer has the path for a name; nothing else in the process that is left open across exec does.
+/// Finds the library's newest connection of a socket among this process's descriptors, `known` ones
+/// excepted. Its listener or its peer has the path for a name; nothing else in the process that is
+/// left open across exec does.
 ///
-/// A peer in a container may have bound the same socket under another directory: then the last component decides.
+/// A peer in a container may have bound the same socket under another directory: then the last
+/// component decides.
 pub(super) fn find_connection(path: &CString, client: bool, known: &[RawFd]) -> Option<RawFd> {
     let entries = std::fs::read_dir("/proc/self/fd").ok()?;
     let mut similar = None;
@@ -150,7 +153,8 @@ fn file_name(path: &[u8]) -> Option<&OsStr> {
     Path::new(OsStr::from_bytes(path)).file_name()
 }
 
-/// A stream socket that does not listen, opened by something that does not care for exec (the library; Rust always does).
+/// A stream socket that does not listen, opened by something that does not care for exec (the
+/// library; Rust always does).
 fn is_connection(fd: RawFd) -> bool {
     // SAFETY: F_GETFD takes no pointer; a descriptor that was closed meanwhile is an error.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
@@ -185,9 +189,10 @@ fn name_of(fd: RawFd, peer: bool) -> Option<Vec<u8>> {
     (!name.is_empty()).then_some(name)
 }
 
-/// Makes a connection non-blocking: a peer that sends half a message is disconnected, one that reads no replies misses them.
-/// Front ends send each message with one call, so that it is there as a whole. And closes it on exec: a child process that
-/// kept it would hide from the peer that we closed it.
+/// Makes a connection non-blocking: a peer that sends half a message is disconnected, one that
+/// reads no replies misses them. Front ends send each message with one call, so that it is there as
+/// a whole. And closes it on exec: a child process that kept it would hide from the peer that we
+/// closed it.
 pub(super) fn adopt(fd: RawFd) {
     // SAFETY: no pointers; on a descriptor that was closed meanwhile it fails.
     unsafe {
@@ -199,7 +204,8 @@ pub(super) fn adopt(fd: RawFd) {
     }
 }
 
-/// A descriptor of our own for a connection: the library closes its before it says so, and the number may be another's then.
+/// A descriptor of our own for a connection: the library closes its before it says so, and the
+/// number may be another's then.
 pub(super) fn own(fd: RawFd) -> Option<OwnedFd> {
     // SAFETY: takes and gives numbers.
     let own = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };

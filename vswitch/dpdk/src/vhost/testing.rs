@@ -19,8 +19,8 @@ pub fn send_with_fds(socket: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) 
     let payload = u32::try_from(size_of_val(raw.as_slice())).expect("small");
     let mut control = [0_u64; 256];
     let mut iov = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    // SAFETY: plain data; the control buffer is aligned, zeroed and large enough for FDS_MAX descriptors; everything lives
-    // until the call returns.
+    // SAFETY: plain data; the control buffer is aligned, zeroed and large enough for FDS_MAX
+    // descriptors; everything lives until the call returns.
     let n = unsafe {
         let mut message: libc::msghdr = zeroed();
         message.msg_iov = &raw mut iov;
@@ -54,7 +54,8 @@ pub fn huge_memory(len: u64) -> Option<File> {
     let file = (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })?;
     file.set_len(len).ok()?;
     let size = usize::try_from(len).ok()?;
-    // SAFETY: a new mapping, at an address of the kernel's choice; it reserves the pages, as that of the port will.
+    // SAFETY: a new mapping, at an address of the kernel's choice; it reserves the pages, as that
+    // of the port will.
     let at = unsafe { libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0) };
     if at == libc::MAP_FAILED {
         return None;
@@ -72,7 +73,8 @@ pub fn punch(file: &File, at: i64, len: i64) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Waits until calls made so far have been passed on: a call made after them has come, and they are passed on in their order.
+/// Waits until calls made so far have been passed on: a call made after them has come, and they are
+/// passed on in their order.
 pub fn await_calls() {
     let last = eventfd();
     if let Some(_route) = super::caller::Route::open(last.as_fd()).expect("descriptors") {

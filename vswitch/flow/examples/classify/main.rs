@@ -1,5 +1,5 @@
-//! Measures the classifier: `cargo run --release -p vswitch-flow --example classify [own|shared|sets|exact|prefixes|few]`. Prints nanoseconds per
-//! lookup, the best of twenty rounds.
+//! Measures the classifier: `cargo run --release -p vswitch-flow --example classify
+//! [own|shared|sets|exact|prefixes|few]`. Prints nanoseconds per lookup, the best of twenty rounds.
 
 #![allow(clippy::print_stdout)] // what it is for
 

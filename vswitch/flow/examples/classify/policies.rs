@@ -1,5 +1,5 @@
-//! Network policies of a node as Antrea writes them: conjunctive rules of sources, Pod ports and services, and packets for them. Shared by
-//! the measurement and the test.
+//! Network policies of a node as Antrea writes them: conjunctive rules of sources, Pod ports and
+//! services, and packets for them. Shared by the measurement and the test.
 
 use std::sync::Arc;
 use vswitch_flow::classifier::{Clause, Entry};
@@ -98,8 +98,8 @@ pub(crate) fn rules(kind: Kind) -> Vec<Rule> {
     (0..RULES).map(rule).collect()
 }
 
-/// The flows of the rules: 10 + 10 + 2 clauses and a `conj_id` flow each, where clauses of equal match and priority are one flow. The data
-/// of a `conj_id` flow is its id, else 0.
+/// The flows of the rules: 10 + 10 + 2 clauses and a `conj_id` flow each, where clauses of equal
+/// match and priority are one flow. The data of a `conj_id` flow is its id, else 0.
 pub(crate) fn entries(rules: &[Rule]) -> Vec<Entry<u32>> {
     let mut flows: Vec<(SparseMatch, u16, Clause)> = Vec::new();
     for (id, rule) in (1..).zip(rules) {

@@ -1,4 +1,5 @@
-//! What Open vSwitch refuses: the checks of ofpacts_verify, ofpacts_check and of decoding, in the places where lists stand.
+//! What Open vSwitch refuses: the checks of ofpacts_verify, ofpacts_check and of decoding, in the
+//! places where lists stand.
 
 mod fields;
 mod nested;
@@ -21,17 +22,19 @@ pub enum ListPlace {
     PacketOut,
 }
 
-/// What actions refer to: the facts a check needs beyond the list itself. Missing groups and meters are judged by the
-/// transaction, on the final state.
+/// What actions refer to: the facts a check needs beyond the list itself. Missing groups and meters
+/// are judged by the transaction, on the final state.
 #[derive(Debug)]
 pub struct CheckContext<'a> {
-    /// The flow's match: prerequisites of fields. None in buckets and packet-outs, where they are not checked.
+    /// The flow's match: prerequisites of fields. None in buckets and packet-outs, where they are
+    /// not checked.
     pub matching: Option<&'a SparseMatch>,
     /// Where the list stands.
     pub place: ListPlace,
 }
 
-/// Checks a list as Open vSwitch does when a flow is added: prerequisites, order, places, limits. Returns the first problem.
+/// Checks a list as Open vSwitch does when a flow is added: prerequisites, order, places, limits.
+/// Returns the first problem.
 ///
 /// # Errors
 /// What is wrong, with the code name that OpenFlow has for it (`OFPBAC_MATCH_INCONSISTENT`, ...).
@@ -120,8 +123,8 @@ struct Checker<'a> {
     /// The match, with what actions before made of it. Expanded when first needed.
     facts: Option<(FlowKey, FlowMask)>,
     place: ListPlace,
-    /// Whether the list is that of a write_actions, for whose actions OVS does not ask what the packet is, but for those of set_field
-    /// and the like.
+    /// Whether the list is that of a write_actions, for whose actions OVS does not ask what the
+    /// packet is, but for those of set_field and the like.
     delayed: bool,
     /// Encoded bytes so far.
     len: usize,

@@ -1,4 +1,5 @@
-//! The normal form of a list: what OpenFlow 1.5 has no action for becomes what it has. That of one action is in `one.rs`.
+//! The normal form of a list: what OpenFlow 1.5 has no action for becomes what it has. That of one
+//! action is in `one.rs`.
 
 mod one;
 
@@ -15,10 +16,13 @@ pub fn accept(actions: Vec<Action>, context: &CheckContext<'_>) -> Result<Vec<Ac
     Ok(normalize(actions, context.matching))
 }
 
-/// A list as Open vSwitch sends it in OpenFlow 1.5. `matching` is the match of the list's flow; None for buckets and packet-outs.
+/// A list as Open vSwitch sends it in OpenFlow 1.5. `matching` is the match of the list's flow;
+/// None for buckets and packet-outs.
 ///
-/// - `mod_vlan_vid` and `mod_vlan_pcp` become `set_field`, with a `push_vlan` before the first of them if the match has no tag;
-/// - `mod_tp_src` and `mod_tp_dst` become `set_field` of the port of the match's protocol, and stay if that is not known;
+/// - `mod_vlan_vid` and `mod_vlan_pcp` become `set_field`, with a `push_vlan` before the first of
+///   them if the match has no tag;
+/// - `mod_tp_src` and `mod_tp_dst` become `set_field` of the port of the match's protocol, and stay
+///   if that is not known;
 /// - `output:CONTROLLER` becomes `controller`;
 /// - an empty `write_actions` goes.
 #[must_use]

@@ -52,9 +52,11 @@ impl Default for Controller {
     }
 }
 
-/// `reject(...)`: an action of this switch, which Open vSwitch has not. The answer to the packet *as it came in* is made, and goes through the
-/// actions: for TCP a reset (RFC 9293, 3.10.7.1), else "destination unreachable". Who must not be answered is not (RFC 1122, 3.2.2; RFC 4443, 2.4 e).
-/// The packet itself is left as it is. As most actions it has no place in an action set, nor in buckets, which are such sets: there it does nothing.
+/// `reject(...)`: an action of this switch, which Open vSwitch has not. The answer to the packet
+/// *as it came in* is made, and goes through the actions: for TCP a reset (RFC 9293, 3.10.7.1),
+/// else "destination unreachable". Who must not be answered is not (RFC 1122, 3.2.2; RFC 4443, 2.4
+/// e). The packet itself is left as it is. As most actions it has no place in an action set, nor in
+/// buckets, which are such sets: there it does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reject {
     /// TCP is answered by a reset; else as everything is.
@@ -68,7 +70,8 @@ pub struct Reject {
 }
 
 impl Default for Reject {
-    /// As firewalls refuse: "communication administratively prohibited" (RFC 1812, 5.2.7.1: the host, 10; RFC 4443, 3.1: 1).
+    /// As firewalls refuse: "communication administratively prohibited" (RFC 1812, 5.2.7.1: the
+    /// host, 10; RFC 4443, 3.1: 1).
     fn default() -> Self {
         Self { reset: true, icmp: 10, icmp6: 1, actions: Box::default() }
     }
@@ -143,7 +146,8 @@ pub struct Bundle {
     pub fields: HashFields,
     /// Start of the hash.
     pub basis: u16,
-    /// `hrw`: highest random weight among the live members; else `active_backup`: the first live one.
+    /// `hrw`: highest random weight among the live members; else `active_backup`: the first live
+    /// one.
     pub hrw: bool,
     /// The ports to choose from.
     pub members: Box<[PortNo]>,
@@ -310,8 +314,8 @@ pub struct Nat {
     pub addresses: Option<(IpAddr, IpAddr)>,
     /// First and last port. Only with addresses.
     pub ports: Option<(u16, u16)>,
-    /// The same address for a host as after a restart. Like the next two without effect in Open vSwitch's userspace datapath, and
-    /// only with addresses.
+    /// The same address for a host as after a restart. Like the next two without effect in Open
+    /// vSwitch's userspace datapath, and only with addresses.
     pub persistent: bool,
     /// Ports by hash.
     pub hash: bool,

@@ -1,5 +1,5 @@
-//! What single actions must be, wherever they stand: asked by [`super::check`], and by the parser of text, which knows where in the text
-//! something is wrong.
+//! What single actions must be, wherever they stand: asked by [`super::check`], and by the parser
+//! of text, which knows where in the text something is wrong.
 
 use super::{BAD_ARGUMENT, BAD_SET, Nat, PortNo, limits, port};
 use crate::field::Format;
@@ -33,7 +33,8 @@ pub(crate) fn truncated(port: PortNo, max_len: u16) -> Rule {
     })
 }
 
-/// Codes of "destination unreachable" for `reject`: of ICMP (RFC 1812, 5.2.7.1) and ICMPv6 (RFC 4443, 3.1; RFC 8883, 3).
+/// Codes of "destination unreachable" for `reject`: of ICMP (RFC 1812, 5.2.7.1) and ICMPv6 (RFC
+/// 4443, 3.1; RFC 8883, 3).
 pub(crate) fn reject(icmp: u8, icmp6: u8) -> Rule {
     // 4 tells of an MTU, which would be 0.
     need(icmp <= 15 && icmp != 4, || {
@@ -197,7 +198,8 @@ pub(crate) fn delete_field(field: Field) -> Rule {
     })
 }
 
-/// The arguments of `ct` that need others. `changes`: whether it has an exec, or translates by itself.
+/// The arguments of `ct` that need others. `changes`: whether it has an exec, or translates by
+/// itself.
 pub(crate) fn commit(commit: bool, force: bool, changes: bool) -> Rule {
     let refuse = |reason: &str, hint: &str| Refusal::new(BAD_ARGUMENT, reason).hint(hint).field("ct");
     need(commit || !force, || refuse("ct: force needs commit", "ct(commit,force)"))?;
@@ -253,7 +255,8 @@ pub(crate) fn constant(value: u128, bits: u8) -> Rule {
     })
 }
 
-/// A field that a `learn` matches or loads: those without a name in OpenFlow (`dl_vlan`) have no place there.
+/// A field that a `learn` matches or loads: those without a name in OpenFlow (`dl_vlan`) have no
+/// place there.
 pub(crate) fn addressable(field: Field) -> Rule {
     let info = field.info();
     need(!info.nxm.is_empty() || !info.oxm.is_empty(), || {

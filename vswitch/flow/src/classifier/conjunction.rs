@@ -1,8 +1,10 @@
-//! Clauses, indexed. Every conjunction of a priority (its id and number of clauses) has a number; every match has, per clause, the set of the numbers
-//! that its entries are that clause of. Which conjunctions a packet completes is then an intersection of such sets.
+//! Clauses, indexed. Every conjunction of a priority (its id and number of clauses) has a number;
+//! every match has, per clause, the set of the numbers that its entries are that clause of. Which
+//! conjunctions a packet completes is then an intersection of such sets.
 //!
-//! Numbers are dense, so that long sets are bitmaps; and they are given out in blocks of 64 that hold similar priorities, so
-//! that an intersection of bitmaps can go from the highest priorities down and end early.
+//! Numbers are dense, so that long sets are bitmaps; and they are given out in blocks of 64 that
+//! hold similar priorities, so that an intersection of bitmaps can go from the highest priorities
+//! down and end early.
 
 use super::Clause;
 use super::numbers::{List, Numbers, split};

@@ -1,4 +1,5 @@
-//! Which conjunction a packet completes, from the clauses that it matches. See [`super::Classifier::lookup`].
+//! Which conjunction a packet completes, from the clauses that it matches. See
+//! [`super::Classifier::lookup`].
 
 use super::conjunction::{Registry, band};
 use super::numbers::List;
@@ -102,7 +103,8 @@ impl<T> Best<'_, T> {
         (0..can.len()).all(|clause| place(clause, &can, &mut holder, &mut vec![false; self.slots.len()]))
     }
 
-    /// The best one's id. Of several: the one that is listed first in the entry with the shortest list that lists one.
+    /// The best one's id. Of several: the one that is listed first in the entry with the shortest
+    /// list that lists one.
     fn id(mut self) -> Option<u32> {
         self.numbers.sort_unstable();
         self.numbers.dedup();

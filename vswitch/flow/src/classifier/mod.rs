@@ -1,23 +1,31 @@
 //! Finds the rule of a packet. See [`Classifier`].
 //!
-//! **Where in the walk**: behind the caches. Translation looks a packet up in one table after the other; what a lookup says it used becomes
-//! the mask of the cached flow.
+//! **Where in the walk**: behind the caches. Translation looks a packet up in one table after the
+//! other; what a lookup says it used becomes the mask of the cached flow.
 //!
-//! **Design**. [`reference`](mod@reference) says what a lookup means; the rest finds the same quickly.
+//! **Design**. [`reference`](mod@reference) says what a lookup means; the rest finds the same
+//! quickly.
 //!
-//! - *Subtables* (`space`, `subtable`): entries with the same mask share a hash table, so that a packet needs one probe per mask. Subtables are tried
-//!   in the order of their highest priorities, until what was found cannot be beaten. A table with one mask is one probe; subtables of up to four
-//!   matches are compared one by one.
-//! - *Stages* (`shape`): a key is hashed by stage (`conj_id`, metadata, L2, L3, L4), and all but the last stage have a set of what entries
-//!   have there. A packet that misses early uses the bits of early stages only.
-//! - *Prefixes* (`trie`): addresses and ports have a trie of their prefixes. It tells which prefix lengths can match at all, so that other subtables are
-//!   skipped, and how many bits tell that. A stage that misses asks it, too: its few bits stand for all bits of the stage.
-//! - *Conjunctions* (`conjunction`, `intersect`): clause entries have subtables of their own, tried only where their priorities are above the
-//!   best plain entry. A match with clauses holds, for each clause number, the set of conjunctions that it is this clause of, of all its entries:
-//!   5,000 entries on `tcp_dst=80` are one probe. The shortest set leads the intersection; where all are long, they are bitmaps by priority.
-//! - *Persistence* (`shards`, `ranks`): everything is shared between clones, and a change copies what it touches where it is shared.
+//! - *Subtables* (`space`, `subtable`): entries with the same mask share a hash table, so that a
+//!   packet needs one probe per mask. Subtables are tried in the order of their highest priorities,
+//!   until what was found cannot be beaten. A table with one mask is one probe; subtables of up to
+//!   four matches are compared one by one.
+//! - *Stages* (`shape`): a key is hashed by stage (`conj_id`, metadata, L2, L3, L4), and all but
+//!   the last stage have a set of what entries have there. A packet that misses early uses the bits
+//!   of early stages only.
+//! - *Prefixes* (`trie`): addresses and ports have a trie of their prefixes. It tells which prefix
+//!   lengths can match at all, so that other subtables are skipped, and how many bits tell that. A
+//!   stage that misses asks it, too: its few bits stand for all bits of the stage.
+//! - *Conjunctions* (`conjunction`, `intersect`): clause entries have subtables of their own, tried
+//!   only where their priorities are above the best plain entry. A match with clauses holds, for
+//!   each clause number, the set of conjunctions that it is this clause of, of all its entries:
+//!   5,000 entries on `tcp_dst=80` are one probe. The shortest set leads the intersection; where
+//!   all are long, they are bitmaps by priority.
+//! - *Persistence* (`shards`, `ranks`): everything is shared between clones, and a change copies
+//!   what it touches where it is shared.
 //!
-//! **Cost** (n entries, m masks, one core; `cargo run --release -p vswitch-flow --example classify` measures):
+//! **Cost** (n entries, m masks, one core; `cargo run --release -p vswitch-flow --example classify`
+//! measures):
 //!
 //! | operation | cost |
 //! |---|---|
@@ -26,10 +34,12 @@
 //! | changes after `clone` | also copy a pointer per mask and some per conjunction, once, and some hundred pointers per changed entry: 5 to 10 µs among 115,000 entries |
 //! | clone | two reference counts. Dropping the last clone of a state frees what newer states do not share |
 //!
-//! **Limits**: none of its own but memory, about 200 bytes per entry beside its match and data; the owner of a table limits its entries. What costs time is many
-//! different masks of high priority, and conjunctions that are complete by the thousand at one priority.
+//! **Limits**: none of its own but memory, about 200 bytes per entry beside its match and data; the
+//! owner of a table limits its entries. What costs time is many different masks of high priority,
+//! and conjunctions that are complete by the thousand at one priority.
 //!
-//! **Threads**: a plain value. The owner changes a clone and publishes it, and keeps the old one until the workers have left it.
+//! **Threads**: a plain value. The owner changes a clone and publishes it, and keeps the old one
+//! until the workers have left it.
 
 mod conjunction;
 mod intersect;
@@ -80,10 +90,12 @@ pub struct Entry<T> {
     pub data: T,
 }
 
-/// One table, compiled. A persistent value: `clone` is cheap (shared structure), and changing a clone copies only what it changes,
-/// so that a new state is published while workers still read the old one.
+/// One table, compiled. A persistent value: `clone` is cheap (shared structure), and changing a
+/// clone copies only what it changes, so that a new state is published while workers still read the
+/// old one.
 ///
-/// At most one entry per (match, priority). Which of two overlapping entries of equal priority wins is the one added first.
+/// At most one entry per (match, priority). Which of two overlapping entries of equal priority wins
+/// is the one added first.
 #[derive(Clone, Debug)]
 pub struct Classifier<T> {
     plain: Arc<Space<T>>,
@@ -117,7 +129,8 @@ pub struct Found<'a, T> {
 }
 
 impl<T: Clone> Classifier<T> {
-    /// Adds an entry; returns the one of equal match and priority that it replaces. It takes that one's place in the order of adding.
+    /// Adds an entry; returns the one of equal match and priority that it replaces. It takes that
+    /// one's place in the order of adding.
     pub fn insert(&mut self, entry: Entry<T>) -> Option<Entry<T>> {
         let (priority, soft) = (entry.priority, !entry.clauses.is_empty());
         let moved = self.take(&entry.matching, priority, !soft);
@@ -168,19 +181,23 @@ impl<T: Clone> Classifier<T> {
         self.len == 0
     }
 
-    /// The rule of a packet. Bits of the packet that the decision used are added to `used`: any packet that agrees on them has the same
-    /// result in this table. `floor`: a rule found elsewhere (learned rules live in a second classifier of the table)
-    /// that wins against rules here of equal or lower priority, plain ones and clauses alike; then the result is none.
+    /// The rule of a packet. Bits of the packet that the decision used are added to `used`: any
+    /// packet that agrees on them has the same result in this table. `floor`: a rule found
+    /// elsewhere (learned rules live in a second classifier of the table) that wins against rules
+    /// here of equal or lower priority, plain ones and clauses alike; then the result is none.
     ///
-    /// Conjunctions (ovs-fields(7), and as observed): with H the best plain entry and S the highest priority of matching clauses:
-    /// H >= S: H. Else if an id has all its clauses at S: the packet is looked up once more in the whole table with `conj_id` = id and no
-    /// clauses, and that result is final. Else the next lower clause priority above H. One entry never counts for two clauses of an id.
-    /// Of several ids at S, the one listed first in the matching entry that has the fewest clauses (the first added of such). The floor holds
-    /// in the second lookup too.
+    /// Conjunctions (ovs-fields(7), and as observed): with H the best plain entry and S the highest
+    /// priority of matching clauses: H >= S: H. Else if an id has all its clauses at S: the packet
+    /// is looked up once more in the whole table with `conj_id` = id and no clauses, and that
+    /// result is final. Else the next lower clause priority above H. One entry never counts for two
+    /// clauses of an id. Of several ids at S, the one listed first in the matching entry that has
+    /// the fewest clauses (the first added of such). The floor holds in the second lookup too.
     ///
-    /// `conj_id` is 0 in the key of a packet. It is no bit of the packet: it is never added to `used`.
+    /// `conj_id` is 0 in the key of a packet. It is no bit of the packet: it is never added to
+    /// `used`.
     pub fn lookup<'a>(&'a self, key: &FlowKey, used: &mut FlowMask, floor: Option<u16>) -> Option<Found<'a, T>> {
-        // Bits used here only: what others used may be of an older value of a field that was written since.
+        // Bits used here only: what others used may be of an older value of a field that was
+        // written since.
         let mut bits = FlowMask::default();
         bits.add(Field::ConjId);
         let hard = self.plain.best(key, &mut bits, floor);

@@ -1,5 +1,5 @@
-//! A persistent map by priority, the highest first. Nearly always of one element (a match has one rule), sometimes of thousands (a policy
-//! rule each, all on port 80).
+//! A persistent map by priority, the highest first. Nearly always of one element (a match has one
+//! rule), sometimes of thousands (a policy rule each, all on port 80).
 
 use std::sync::Arc;
 

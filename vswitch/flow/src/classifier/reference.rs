@@ -1,5 +1,6 @@
-//! The plain classifier: a list of entries, searched from one end to the other. It is the meaning of [`super::Classifier`], written so that
-//! it can be checked by reading, and the oracle of its tests. Nothing of the compiled form is used here.
+//! The plain classifier: a list of entries, searched from one end to the other. It is the meaning
+//! of [`super::Classifier`], written so that it can be checked by reading, and the oracle of its
+//! tests. Nothing of the compiled form is used here.
 
 use super::{Clause, Entry, Found};
 use crate::{Field, FlowKey, SparseMatch};
@@ -89,8 +90,8 @@ impl<T> Reference<T> {
     }
 }
 
-/// The id that is complete among these entries, which are of one priority and in the order in which they were added. Of several, the one
-/// that is listed first in the entry with the fewest clauses.
+/// The id that is complete among these entries, which are of one priority and in the order in which
+/// they were added. Of several, the one that is listed first in the entry with the fewest clauses.
 fn complete<T>(entries: &[&Entry<T>]) -> Option<u32> {
     let mut shortest = entries.to_vec();
     shortest.sort_by_key(|entry| entry.clauses.len());
@@ -98,7 +99,8 @@ fn complete<T>(entries: &[&Entry<T>]) -> Option<u32> {
     listed.find(|c| represented(0, c, entries, &mut vec![false; entries.len()])).map(|c| c.id)
 }
 
-/// Whether each clause of `of.id` from `clause` on can be given an entry of its own among those not `taken`.
+/// Whether each clause of `of.id` from `clause` on can be given an entry of its own among those not
+/// `taken`.
 fn represented<T>(clause: u8, of: &Clause, entries: &[&Entry<T>], taken: &mut [bool]) -> bool {
     if clause == of.clauses {
         return true;

@@ -1,10 +1,12 @@
-//! What entries of one subtable have in common: the mask. In the order in which a lookup uses its words, with its prefixes.
+//! What entries of one subtable have in common: the mask. In the order in which a lookup uses its
+//! words, with its prefixes.
 
 use super::trie::{FIELDS, prefix_len};
 use crate::{FlowKey, FlowMask, SparseMatch};
 
-/// The words of each stage. `conj_id` (no packet bit, and 0 in the first lookup of every packet) comes first: a miss there costs nothing.
-/// Then what packets have in common most: metadata and tunnel, L2, L3, L4. Addresses and ports of connections are in the stages of those of packets: a
+/// The words of each stage. `conj_id` (no packet bit, and 0 in the first lookup of every packet)
+/// comes first: a miss there costs nothing. Then what packets have in common most: metadata and
+/// tunnel, L2, L3, L4. Addresses and ports of connections are in the stages of those of packets: a
 /// packet whose `ct_state` no rule has must not have a decision for each address.
 const STAGES: [u64; 5] = {
     let (conj, tuple) = (bits(26, 27), bits(19, 24));
@@ -18,7 +20,8 @@ const STAGES: [u64; 5] = {
     ]
 };
 
-/// The word of which one half, zone and protocol of a connection, is metadata. Its ports, in the other half, are L4.
+/// The word of which one half, zone and protocol of a connection, is metadata. Its ports, in the
+/// other half, are L4.
 const CT_PORTS: u32 = 24;
 
 const fn bits(from: u32, to: u32) -> u64 {
@@ -39,7 +42,8 @@ const fn share(stage: usize, word: u8) -> u64 {
 const _: () =
     assert!((STAGES[0] | STAGES[1] | STAGES[2] | STAGES[3] | STAGES[4]).count_ones() as usize == crate::WORDS);
 
-/// A check that a prefix of some length is among those of the table: which trie, what length, in which step.
+/// A check that a prefix of some length is among those of the table: which trie, what length, in
+/// which step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PrefixCheck {
     /// Index in [`FIELDS`].
@@ -161,9 +165,10 @@ impl Shape {
         }
     }
 
-    /// Adds enough bits to tell that a key does not have these values: none if bits that are used already tell, else the field of
-    /// the first difference (of an address or a port, its bits down to the first that differs). Not just one bit: masks of cached flows would
-    /// be as many as packets.
+    /// Adds enough bits to tell that a key does not have these values: none if bits that are used
+    /// already tell, else the field of the first difference (of an address or a port, its bits down
+    /// to the first that differs). Not just one bit: masks of cached flows would be as many as
+    /// packets.
     pub(super) fn add_difference(&self, values: &Values, key: &FlowKey, used: &mut FlowMask) {
         let mut first = None;
         for ((i, bits), value) in self.words.iter().zip(values.first.iter().chain(&values.more)) {

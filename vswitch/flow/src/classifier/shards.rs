@@ -1,5 +1,6 @@
-//! A persistent hash map: a tree over some bits of the hash whose leaves are hash tables. A change of a shared map copies a leaf and the
-//! branches above it: at most [`LEAF`] elements and 32 pointers per level, however large the map is.
+//! A persistent hash map: a tree over some bits of the hash whose leaves are hash tables. A change
+//! of a shared map copies a leaf and the branches above it: at most [`LEAF`] elements and 32
+//! pointers per level, however large the map is.
 
 use hashbrown::HashTable;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Entries of any masks: a subtable for each mask, in order of their highest priorities, so that a lookup ends early. (Tuple space search.)
+//! Entries of any masks: a subtable for each mask, in order of their highest priorities, so that a
+//! lookup ends early. (Tuple space search.)
 
 use super::Entry;
 use super::shape::fold;
@@ -10,7 +11,8 @@ use std::cmp::Reverse;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// A subtable's place in the order of lookup: the highest priority first; of equal ones, the one whose entry there was added first.
+/// A subtable's place in the order of lookup: the highest priority first; of equal ones, the one
+/// whose entry there was added first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct LookupRank {
     priority: Reverse<u16>,
@@ -101,7 +103,8 @@ impl<T> Space<T> {
 }
 
 impl<T: Clone> Space<T> {
-    /// Adds an entry; returns the one that it replaces, whose `seq` it gets. `relink` is called on its slot, with what it replaces.
+    /// Adds an entry; returns the one that it replaces, whose `seq` it gets. `relink` is called on
+    /// its slot, with what it replaces.
     pub(super) fn insert(
         &mut self,
         row: Row<T>,

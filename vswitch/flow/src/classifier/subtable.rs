@@ -108,7 +108,8 @@ impl<T> Subtable<T> {
         &self.shape
     }
 
-    /// The highest priority, and a lower bound of the `seq` of its entries. None: there is no entry.
+    /// The highest priority, and a lower bound of the `seq` of its entries. None: there is no
+    /// entry.
     pub(super) fn rank(&self) -> Option<(u16, u64)> {
         self.levels.first().map(|(priority, level)| (priority, level.first))
     }
@@ -123,7 +124,8 @@ impl<T> Subtable<T> {
         self.slots.find(hash, |slot| self.shape.matches(&slot.values, key)).map(|slot| &**slot)
     }
 
-    /// The slot that a packet fits. Bits that tell are added to `used`: if there is none, as few as we can tell.
+    /// The slot that a packet fits. Bits that tell are added to `used`: if there is none, as few as
+    /// we can tell.
     #[inline]
     pub(super) fn find(&self, lookup: &mut Lookup<'_>, used: &mut FlowMask) -> Option<&Slot<T>> {
         let found = if self.slots.len() <= FEW { self.compare(lookup.key, used) } else { self.probe(lookup, used) };
@@ -171,8 +173,9 @@ impl<T> Subtable<T> {
 }
 
 impl<T: Clone> Subtable<T> {
-    /// Adds an entry whose match has these values. Returns the entry that it replaces (and whose `seq` it gets), and whether its match is
-    /// new. `relink` is called on its slot, with what it replaces.
+    /// Adds an entry whose match has these values. Returns the entry that it replaces (and whose
+    /// `seq` it gets), and whether its match is new. `relink` is called on its slot, with what it
+    /// replaces.
     pub(super) fn insert(
         &mut self,
         key: &FlowKey,
@@ -209,7 +212,8 @@ impl<T: Clone> Subtable<T> {
         (old, false)
     }
 
-    /// Removes an entry that is there, and tells whether it was the last of its match. `relink` is called on its slot.
+    /// Removes an entry that is there, and tells whether it was the last of its match. `relink` is
+    /// called on its slot.
     pub(super) fn remove(
         &mut self,
         key: &FlowKey,

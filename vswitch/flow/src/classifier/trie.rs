@@ -1,13 +1,15 @@
-//! Which prefixes of a field the entries of a table have. A walk tells, for a packet, the lengths of all prefixes that fit it and
-//! how many of its leading bits that depends on.
+//! Which prefixes of a field the entries of a table have. A walk tells, for a packet, the lengths
+//! of all prefixes that fit it and how many of its leading bits that depends on.
 //!
-//! A path-compressed binary trie (as in Open vSwitch), persistent: a change copies the nodes on its path where they are shared.
+//! A path-compressed binary trie (as in Open vSwitch), persistent: a change copies the nodes on its
+//! path where they are shared.
 
 use crate::{Field, FlowMask};
 use std::sync::Arc;
 
-/// The fields that have a trie: those whose masks are prefixes in practice. Destinations come first, as in Open vSwitch: where either tells that a packet
-/// fits nothing, all tables use the same field.
+/// The fields that have a trie: those whose masks are prefixes in practice. Destinations come
+/// first, as in Open vSwitch: where either tells that a packet fits nothing, all tables use the
+/// same field.
 pub(super) const FIELDS: [Field; 6] =
     [Field::NwDst, Field::NwSrc, Field::Ipv6Dst, Field::Ipv6Src, Field::TpDst, Field::TpSrc];
 
@@ -87,7 +89,8 @@ impl Trie {
             if node.count != 0 {
                 walk.fitting |= 1 << (node.len - 1);
             }
-            // Whether there is a child depends on the bit after the prefix, if there is one on the other side.
+            // Whether there is a child depends on the bit after the prefix, if there is one on the
+            // other side.
             walk.bits = node.len + u8::from(node.children.iter().any(Option::is_some));
             if node.len == 128 {
                 return walk;

@@ -89,7 +89,8 @@ fn metadata_stays() {
     assert_ne!(key, before);
 }
 
-/// Headers beyond the first piece of a packet are as if cut off, but lengths are those of the whole packet.
+/// Headers beyond the first piece of a packet are as if cut off, but lengths are those of the whole
+/// packet.
 #[test]
 fn packets_of_several_pieces() {
     let frame = compose(&parse_key("tcp,tp_dst=80,tcp_flags=ack,nw_src=1.2.3.4", &NoNames).unwrap());
@@ -141,8 +142,8 @@ fn tables_do_not_see_the_ports_of_fragments() {
     }
 }
 
-/// Whatever the bytes: layers lie in order within the frame, and so do the fields (no panic either). What a mask says of fields that
-/// the packet does not have is that they are 0.
+/// Whatever the bytes: layers lie in order within the frame, and so do the fields (no panic
+/// either). What a mask says of fields that the packet does not have is that they are 0.
 fn check_any(frame: &[u8], len: usize) -> Result<(), TestCaseError> {
     let mut key = FlowKey::default();
     let layers = extract(frame, len, &mut key);
@@ -164,8 +165,8 @@ fn check_any(frame: &[u8], len: usize) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Packets that agree on a closed mask agree on the mask as it was, whichever field it is of. Without what tells which fields there are, some
-/// would not.
+/// Packets that agree on a closed mask agree on the mask as it was, whichever field it is of.
+/// Without what tells which fields there are, some would not.
 #[test]
 fn a_closed_mask_means_the_same_packets() {
     let keys: Vec<FlowKey> = cases().map(|(_, frame, _)| read(&frame).0).collect();

@@ -46,9 +46,11 @@ pub struct FieldInfo {
     pub oxm: &'static str,
     /// Other names in ovs-fields(7) and ovs-ofctl(8).
     pub aliases: &'static [&'static str],
-    /// Bits that `NAME[]` means, from the lowest. Less than [`Field::width`] where our field has helper bits beside the value that
-    /// OpenFlow knows: `OXM_OF_VLAN_VID[]` is 12 bits, our `vlan_vid` has the present bit above them. More where a key has less than the
-    /// packet: `NXM_OF_ARP_OP[]` is 16 bits, of which Open vSwitch knows 8: the others read as 0, and what is written there is lost.
+    /// Bits that `NAME[]` means, from the lowest. Less than [`Field::width`] where our field has
+    /// helper bits beside the value that OpenFlow knows: `OXM_OF_VLAN_VID[]` is 12 bits, our
+    /// `vlan_vid` has the present bit above them. More where a key has less than the packet:
+    /// `NXM_OF_ARP_OP[]` is 16 bits, of which Open vSwitch knows 8: the others read as 0, and what
+    /// is written there is lost.
     pub bits: u8,
 }
 
@@ -75,8 +77,8 @@ macro_rules! info {
     (@ $field:ident) => { Field::LOCATIONS[Field::$field as usize].width };
 }
 
-// field, format, masks allowed or not, prerequisite, writable or not, NXM name, OXM name, [aliases], bits of NAME[] if not the width.
-// In the order of the enum (a test compares).
+// field, format, masks allowed or not, prerequisite, writable or not, NXM name, OXM name,
+// [aliases], bits of NAME[] if not the width. In the order of the enum (a test compares).
 info! {
     Metadata Hex masked None rw "" "OXM_OF_METADATA" [];
     Reg0 Hex masked None rw "NXM_NX_REG0" "" [];
@@ -203,7 +205,8 @@ impl Field {
         self.info().writable
     }
 
-    /// The bits that can be named in actions: what `NAME[]` means, by the wider name if there are two.
+    /// The bits that can be named in actions: what `NAME[]` means, by the wider name if there are
+    /// two.
     #[must_use]
     pub const fn named_bits(self) -> u8 {
         match self {

@@ -40,13 +40,15 @@ pub(crate) fn lower<'a>(name: &str, buffer: &'a mut [u8; MAX_NAME]) -> Option<&'
     std::str::from_utf8(buffer).ok()
 }
 
-/// A field by any of its names: ovs-fields(7), aliases (`dl_src`, `tp_dst`), `NXM_*`, `OXM_*`. Case matters for none of them.
+/// A field by any of its names: ovs-fields(7), aliases (`dl_src`, `tp_dst`), `NXM_*`, `OXM_*`. Case
+/// matters for none of them.
 #[must_use]
 pub fn field_by_name(name: &str) -> Option<Field> {
     subfield_field_by_name(name).map(|(field, _)| field)
 }
 
-/// The same, with the number of bits that `NAME[]` means (16 for `NXM_OF_IN_PORT`, 32 for `OXM_OF_IN_PORT`).
+/// The same, with the number of bits that `NAME[]` means (16 for `NXM_OF_IN_PORT`, 32 for
+/// `OXM_OF_IN_PORT`).
 #[must_use]
 pub fn subfield_field_by_name(name: &str) -> Option<(Field, u8)> {
     NAMES.get(lower(name, &mut [0; MAX_NAME])?).copied()

@@ -84,7 +84,8 @@ pub enum Prerequisite {
     Ipv6,
     /// IPv4 or IPv6.
     Ip,
-    /// TCP, UDP or SCTP in a packet that is no later fragment, or ICMP, ICMPv6: something with ports or with type and code.
+    /// TCP, UDP or SCTP in a packet that is no later fragment, or ICMP, ICMPv6: something with
+    /// ports or with type and code.
     Transport,
     /// TCP, no later fragment.
     Tcp,
@@ -223,8 +224,9 @@ impl Facts {
 }
 
 impl Field {
-    /// Whether every packet that has the bits of `key` that `mask` selects has this field: what checks of actions ask of a match.
-    /// A later fragment is ruled out only where the match says so, as in Open vSwitch.
+    /// Whether every packet that has the bits of `key` that `mask` selects has this field: what
+    /// checks of actions ask of a match. A later fragment is ruled out only where the match says
+    /// so, as in Open vSwitch.
     #[must_use]
     pub fn prerequisites_met(self, key: &FlowKey, mask: &FlowMask) -> bool {
         Facts::new(key, mask).meet(self.info().prerequisite)
@@ -237,7 +239,8 @@ impl Field {
         self.prerequisites_met(&key, &mask)
     }
 
-    /// Whether a packet has this field. (Actions on a field that the packet at hand does not have do nothing.)
+    /// Whether a packet has this field. (Actions on a field that the packet at hand does not have
+    /// do nothing.)
     #[must_use]
     pub fn exists_in(self, key: &FlowKey) -> bool {
         const ALL: FlowMask = FlowMask([u64::MAX; crate::WORDS]);

@@ -28,7 +28,8 @@ impl GroupSpec {
 }
 
 impl BucketSpec {
-    /// In the one form of several that mean the same: port NONE and group ANY are watched by nobody, reserved ports have 32 bits.
+    /// In the one form of several that mean the same: port NONE and group ANY are watched by
+    /// nobody, reserved ports have 32 bits.
     #[must_use]
     pub fn normal(self) -> Self {
         let port = self.watch_port.map(|port| port::from_number(port.into()).unwrap_or(port));

@@ -43,10 +43,12 @@ impl HashedFields {
 }
 
 impl Selection {
-    /// What a group of a kind is asked for: a method, its parameter, and fields, where they are given.
+    /// What a group of a kind is asked for: a method, its parameter, and fields, where they are
+    /// given.
     ///
     /// # Errors
-    /// When one of them needs another that is not there, or the group does not select. The refusal's field says which.
+    /// When one of them needs another that is not there, or the group does not select. The
+    /// refusal's field says which.
     pub fn new(
         kind: GroupKind,
         method: Option<Method>,
@@ -75,7 +77,8 @@ impl Selection {
     }
 }
 
-/// Place of a field in the order of Open vSwitch: by kind, and within a kind as in our table, but for these.
+/// Place of a field in the order of Open vSwitch: by kind, and within a kind as in our table, but
+/// for these.
 const fn rank(field: Field) -> (u8, u8) {
     use Field as F;
     let number = field as u8;

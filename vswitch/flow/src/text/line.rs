@@ -1,10 +1,13 @@
-//! Lines: flows, filters, groups, meters, packet-outs, and the lines of bundle files, in the syntax of ovs-ofctl(8).
+//! Lines: flows, filters, groups, meters, packet-outs, and the lines of bundle files, in the syntax
+//! of ovs-ofctl(8).
 //!
-//! One file per kind. Each cuts its line into tokens ([`super::scan`]); `actions=` and `bucket=` take the rest of the line.
-//! Lists of actions are checked here for where they stand ([`crate::action::check`]), so that an error has its column.
+//! One file per kind. Each cuts its line into tokens ([`super::scan`]); `actions=` and `bucket=`
+//! take the rest of the line. Lists of actions are checked here for where they stand
+//! ([`crate::action::check`]), so that an error has its column.
 //!
-//! Deviations from ovs-ofctl: `cookie=V` without mask means exactly V in deletes and filters (refused there); a bucket without id gets
-//! the lowest id that is free in its line (3.1 may give out one that is taken); `meter` lines in bundles.
+//! Deviations from ovs-ofctl: `cookie=V` without mask means exactly V in deletes and filters
+//! (refused there); a bucket without id gets the lowest id that is free in its line (3.1 may give
+//! out one that is taken); `meter` lines in bundles.
 
 mod bundle;
 mod filter;
@@ -52,7 +55,8 @@ impl<'a> Line<'a> {
         Ok(Self { source, names })
     }
 
-    /// A list of actions as the switch takes it ([`accept`]). `text` is where it came from, for the column of what is wrong.
+    /// A list of actions as the switch takes it ([`accept`]). `text` is where it came from, for the
+    /// column of what is wrong.
     fn accept(
         &self,
         text: &'a str,

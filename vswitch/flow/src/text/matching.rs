@@ -1,11 +1,13 @@
 //! Matches.
 //!
-//! A match is read item by item ([`MatchBuilder::add`]) into a key and a mask, and then made what Open vSwitch would make of it
-//! ([`MatchBuilder::finish`], `normalize.rs`): fields that cannot exist in the packets that match are dropped with a warning, and what
-//! the switch would refuse is refused. Printing is in `format.rs`, packets from keys in `compose.rs`.
+//! A match is read item by item ([`MatchBuilder::add`]) into a key and a mask, and then made what
+//! Open vSwitch would make of it ([`MatchBuilder::finish`], `normalize.rs`): fields that cannot
+//! exist in the packets that match are dropped with a warning, and what the switch would refuse is
+//! refused. Printing is in `format.rs`, packets from keys in `compose.rs`.
 //!
-//! Where ovs-ofctl silently does something else than what is written, we say so: a warning if the result is still what OVS has
-//! (`dl_vlan=5000` is 904), an error if two items contradict each other (in OVS the last one wins).
+//! Where ovs-ofctl silently does something else than what is written, we say so: a warning if the
+//! result is still what OVS has (`dl_vlan=5000` is 904), an error if two items contradict each
+//! other (in OVS the last one wins).
 
 mod compose;
 mod format;
@@ -30,7 +32,8 @@ pub use items::{Item, Items};
 /// Items of one match at most: more than there are fields.
 const MAX_ITEMS: usize = 256;
 
-/// Keywords, with the `eth_type` and `nw_proto` that they stand for. `eth` says only that the packet is an Ethernet frame.
+/// Keywords, with the `eth_type` and `nw_proto` that they stand for. `eth` says only that the
+/// packet is an Ethernet frame.
 const KEYWORDS: [(&str, u16, u8); 19] = [
     ("eth", 0, 0),
     ("ip", ETH_IPV4, 0),
@@ -114,8 +117,8 @@ impl<'a> MatchBuilder<'a> {
         }
     }
 
-    /// Adds an item (`tcp`; `nw_src` with `10.0.0.0/8`). False: it is no item of a match. Columns of errors count from the start of
-    /// the value.
+    /// Adds an item (`tcp`; `nw_src` with `10.0.0.0/8`). False: it is no item of a match. Columns
+    /// of errors count from the start of the value.
     ///
     /// # Errors
     /// When the value is wrong, or contradicts an item before it.
@@ -152,7 +155,8 @@ impl<'a> MatchBuilder<'a> {
         Ok(true)
     }
 
-    /// Adds a field. `key` is its name as written, `tag` the tag that it is about if it is a part of one.
+    /// Adds a field. `key` is its name as written, `tag` the tag that it is about if it is a part
+    /// of one.
     fn add_field(&mut self, key: &str, field: Field, text: &str, tag: Field) -> Result<(), TextError> {
         if matches!(field, Field::RecircId | Field::DpHash) && !self.internal {
             let reason = format!("{key} is no field that flows can match");
@@ -189,7 +193,8 @@ impl<'a> MatchBuilder<'a> {
         Ok(())
     }
 
-    /// The match, normalised as Open vSwitch does (fields without their prerequisite go, with a warning).
+    /// The match, normalised as Open vSwitch does (fields without their prerequisite go, with a
+    /// warning).
     ///
     /// # Errors
     /// When the switch would refuse it (OFPBMC_BAD_PREREQ).
@@ -210,7 +215,8 @@ fn shown(field: Field, value: u128, mask: u128) -> String {
     out
 }
 
-/// The field, value and mask that an item of a match is about, where they are not those of the field it names.
+/// The field, value and mask that an item of a match is about, where they are not those of the
+/// field it names.
 fn place(field: Field, text: &str, written: Written, tag: Field) -> (Field, u128, u128) {
     let Written { value, mask, .. } = written;
     let present = u128::from(VLAN_PRESENT);
@@ -261,8 +267,9 @@ pub fn parse_match(text: &str, names: &dyn Names) -> Result<Parsed<SparseMatch>,
     builder.finish()
 }
 
-/// A packet with metadata in match syntax, exact values only, as `ofproto/trace` takes it (`in_port=1,tcp,nw_src=10.0.0.1`).
-/// Without `in_port` the port is NONE. VLAN tags are 0x8100 unless `vlan_tpid` says otherwise.
+/// A packet with metadata in match syntax, exact values only, as `ofproto/trace` takes it
+/// (`in_port=1,tcp,nw_src=10.0.0.1`). Without `in_port` the port is NONE. VLAN tags are 0x8100
+/// unless `vlan_tpid` says otherwise.
 ///
 /// # Errors
 /// See [`MatchBuilder`]; and masks, and fields that the packet cannot have.

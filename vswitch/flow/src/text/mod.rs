@@ -1,5 +1,6 @@
-//! The syntax of ovs-ofctl(8), ovs-fields(7) and ovs-actions(7): one parser and one printer for daemon and tools. What is
-//! printed is what `ovs-ofctl -O OpenFlow15` prints, and can be parsed again.
+//! The syntax of ovs-ofctl(8), ovs-fields(7) and ovs-actions(7): one parser and one printer for
+//! daemon and tools. What is printed is what `ovs-ofctl -O OpenFlow15` prints, and can be parsed
+//! again.
 
 mod actions;
 mod line;
@@ -26,8 +27,8 @@ pub use value::{
 use crate::Refusal;
 use vswitch_net_types::suggest;
 
-/// The candidate that is nearest to a misspelt word; of several, the first by bytes. Words of flows come from
-/// maps, which have no order.
+/// The candidate that is nearest to a misspelt word; of several, the first by bytes. Words of flows
+/// come from maps, which have no order.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut candidates: Vec<&str> = candidates.into_iter().collect();
     candidates.sort_unstable();

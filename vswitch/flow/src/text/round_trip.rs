@@ -84,7 +84,8 @@ proptest! {
         prop_assert_eq!(parse_meter(&text).map(|parsed| parsed.value), Ok(meter), "{}", &text);
     }
 
-    /// No line that can be printed makes the parser stumble when it is cut, or when something in it is replaced.
+    /// No line that can be printed makes the parser stumble when it is cut, or when something in it
+    /// is replaced.
     #[test]
     fn damaged_lines(flow in flow(), at in any::<proptest::sample::Index>(), by in any::<char>(), cut in any::<bool>()) {
         let mut text = String::new();
@@ -120,7 +121,8 @@ proptest! {
         }
     }
 
-    /// Encoded lengths are what OpenFlow has: multiples of 8. Checks never panic, whatever the list.
+    /// Encoded lengths are what OpenFlow has: multiples of 8. Checks never panic, whatever the
+    /// list.
     #[test]
     fn lengths_and_checks(actions in list()) {
         for action in &actions {

@@ -1,7 +1,7 @@
 //! Cutting text into keys and values, and saying where in the text something is wrong.
 //!
-//! Tokens are slices of the text they come from, so that a place in the text needs no bookkeeping: [`Source::column`] compares
-//! addresses. Nothing is allocated until there is an error.
+//! Tokens are slices of the text they come from, so that a place in the text needs no bookkeeping:
+//! [`Source::column`] compares addresses. Nothing is allocated until there is an error.
 
 use super::nearest;
 use super::value::number;
@@ -83,7 +83,8 @@ impl Source<'_> {
         }
     }
 
-    /// A number from `least` to `most`: decimal, `0x` hexadecimal, or octal with a leading 0, as in ovs-ofctl.
+    /// A number from `least` to `most`: decimal, `0x` hexadecimal, or octal with a leading 0, as in
+    /// ovs-ofctl.
     pub(super) fn number(self, what: &str, part: &str, least: u64, most: u64) -> Result<u64> {
         let value = number::parse(part).and_then(|value| u64::try_from(value).ok());
         match value.filter(|value| (least..=most).contains(value)) {
@@ -177,8 +178,9 @@ impl<'a> Token<'a> {
     }
 }
 
-/// Cuts `key=value,key:value key(value),key` into tokens, as ovs-ofctl does: separated by commas and blanks outside of
-/// parentheses. Beyond that, quotes protect what is between them, and parentheses must be balanced.
+/// Cuts `key=value,key:value key(value),key` into tokens, as ovs-ofctl does: separated by commas
+/// and blanks outside of parentheses. Beyond that, quotes protect what is between them, and
+/// parentheses must be balanced.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tokens<'a> {
     source: Source<'a>,
@@ -278,7 +280,8 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// Where the quote ends that a text starts with. None: it starts with none, or there is no end (then it is an ordinary character).
+/// Where the quote ends that a text starts with. None: it starts with none, or there is no end
+/// (then it is an ordinary character).
 fn closing_quote(text: &str) -> Option<usize> {
     let mut bytes = text.bytes().enumerate();
     bytes.next().filter(|(_, first)| *first == b'"')?;

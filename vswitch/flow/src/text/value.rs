@@ -1,7 +1,7 @@
 //! Values of fields, and names of fields and subfields.
 //!
-//! A value is a number and a mask; how it is written depends on the field's [`Format`]. Reading is done without allocation (115,000 flow
-//! lines are loaded in one transaction); errors allocate.
+//! A value is a number and a mask; how it is written depends on the field's [`Format`]. Reading is
+//! done without allocation (115,000 flow lines are loaded in one transaction); errors allocate.
 
 mod address;
 mod flags;
@@ -38,13 +38,15 @@ pub(super) struct Written {
     pub(super) value: u128,
     /// [`Field::exact_mask`] where none is written.
     pub(super) mask: u128,
-    /// What was written does not fit into the field though it fits into the bytes that OpenFlow has for it: `dl_vlan=5000`. Open
-    /// vSwitch cuts such values in matches and refuses them in actions.
+    /// What was written does not fit into the field though it fits into the bytes that OpenFlow has
+    /// for it: `dl_vlan=5000`. Open vSwitch cuts such values in matches and refuses them in
+    /// actions.
     pub(super) excess: bool,
 }
 
-/// Value and mask of a field (`0x1/0x3`, CIDR, `+new-est`, port names). Columns of errors count from the start of `text`. Bits of the
-/// value outside the mask are left as written, so that the caller can refuse them (`set_field`) or clear them (a match).
+/// Value and mask of a field (`0x1/0x3`, CIDR, `+new-est`, port names). Columns of errors count
+/// from the start of `text`. Bits of the value outside the mask are left as written, so that the
+/// caller can refuse them (`set_field`) or clear them (a match).
 ///
 /// # Errors
 /// When it is not a value of this field.
@@ -89,7 +91,8 @@ pub(super) fn read(field: Field, text: &str, names: &dyn Names) -> Result<Writte
     Ok(Written { mask: written.mask & (field.exact_mask() | outside_exact(field)), ..written })
 }
 
-/// Bits of a field beside [`Field::exact_mask`] that a mask may have (none are ever set, but what is written is kept).
+/// Bits of a field beside [`Field::exact_mask`] that a mask may have (none are ever set, but what
+/// is written is kept).
 const fn outside_exact(field: Field) -> u128 {
     match field {
         Field::CtState | Field::TcpFlags | Field::TunFlags | Field::NwFrag | Field::NwTos => 0,
@@ -101,8 +104,8 @@ fn in_field(error: TextError, field: Field) -> TextError {
     TextError { field: field.name().to_owned(), ..error }
 }
 
-/// The value of a field as OVS prints it in a set_field or the like (`mask` all ones: without mask). Matches differ in details, see
-/// [`super::format_match`].
+/// The value of a field as OVS prints it in a set_field or the like (`mask` all ones: without
+/// mask). Matches differ in details, see [`super::format_match`].
 pub fn format_value(field: Field, value: u128, mask: u128, style: Style, names: &dyn Names, out: &mut String) {
     let exact = field.exact_mask();
     let mask = if mask & exact == exact { exact } else { mask };

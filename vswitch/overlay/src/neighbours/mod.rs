@@ -1,18 +1,27 @@
 //! Who has which address on the links that tunnels go through: (bridge, IP address) to MAC address.
 //!
-//! **Where in the walk**: translation looks a next hop up; if it is not known, a packet [asks](Neighbours::ask) and sends a [`crate::question`]. Whoever sees an ARP packet or a neighbour
-//! advertisement in that bridge [tells](Neighbours::learn). A packet that uses a decision marks the neighbour as [used](Neighbour::used).
+//! **Where in the walk**: translation looks a next hop up; if it is not known, a packet
+//! [asks](Neighbours::ask) and sends a [`crate::question`]. Whoever sees an ARP packet or a
+//! neighbour advertisement in that bridge [tells](Neighbours::learn). A packet that uses a decision
+//! marks the neighbour as [used](Neighbour::used).
 //!
-//! **Design**: entries are made only by asking and by hand, so that strangers cannot fill the table. What is known of a neighbour is one word. The neighbours of a shard are an immutable sorted list
-//! that is replaced when one comes or goes; readers take no lock, and an answer that says what is known writes nothing but the time, once a second. Whoever changes what is known, or the list, holds
-//! the lock of the shard, for as long as some hundred entries take. Which shard, a keyed hash says: nobody can aim at one.
+//! **Design**: entries are made only by asking and by hand, so that strangers cannot fill the
+//! table. What is known of a neighbour is one word. The neighbours of a shard are an immutable
+//! sorted list that is replaced when one comes or goes; readers take no lock, and an answer that
+//! says what is known writes nothing but the time, once a second. Whoever changes what is known, or
+//! the list, holds the lock of the shard, for as long as some hundred entries take. Which shard, a
+//! keyed hash says: nobody can aim at one.
 //!
-//! **Limits**: [`NEIGHBOURS_MAX`] in all, [`PENDING_MAX`] of them unanswered. When either is reached a new one takes the place of one in its shard that has had a second to answer, else of one that was
-//! not used for a minute; if there is none it is refused. What is known of a neighbour changes at most once a second
-//! from the wire, and of all neighbours together ten times a second, after fifty at once ([`news`]): hosts that quarrel over addresses cannot keep the caches busy. Who is held off is
-//! asked again when it is used next, so that no change is missed; first answers are not counted.
+//! **Limits**: [`NEIGHBOURS_MAX`] in all, [`PENDING_MAX`] of them unanswered. When either is
+//! reached a new one takes the place of one in its shard that has had a second to answer, else of
+//! one that was not used for a minute; if there is none it is refused. What is known of a neighbour
+//! changes at most once a second from the wire, and of all neighbours together ten times a second,
+//! after fifty at once ([`news`]): hosts that quarrel over addresses cannot keep the caches busy.
+//! Who is held off is asked again when it is used next, so that no change is missed; first answers
+//! are not counted.
 //!
-//! **Threads**: everything is `&self`. Workers look up, ask, learn; the control side lists, sets, flushes and ages.
+//! **Threads**: everything is `&self`. Workers look up, ask, learn; the control side lists, sets,
+//! flushes and ages.
 
 mod news;
 mod shard;
@@ -38,7 +47,8 @@ pub const REFRESH_MS: u64 = 13 * 60 * 1000;
 pub const PENDING_MS: u64 = 5000;
 /// Milliseconds that a neighbour must have been out of use to give way to a new one.
 pub const UNUSED_MS: u64 = 60_000;
-/// Milliseconds between two questions to a neighbour, two changes of it from the wire, two writes of the same time.
+/// Milliseconds between two questions to a neighbour, two changes of it from the wire, two writes
+/// of the same time.
 const INTERVAL_MS: u64 = 1000;
 
 /// It has not happened.
@@ -47,12 +57,15 @@ const NEVER: u64 = u64::MAX;
 /// A MAC address is known: above its 48 bits.
 const KNOWN: u64 = 1 << 48;
 
-/// One neighbour, known or asked for. A decision keeps it, and marks it per packet instead of looking it up.
+/// One neighbour, known or asked for. A decision keeps it, and marks it per packet instead of
+/// looking it up.
 #[derive(Debug)]
 pub struct Neighbour {
-    /// [`KNOWN`] and its address; 0: not known, or no longer in the table. Written under the lock of the shard.
+    /// [`KNOWN`] and its address; 0: not known, or no longer in the table. Written under the lock
+    /// of the shard.
     mac: AtomicU64,
-    /// When an answer, whatever it said, was last taken; when what is known last changed; when it was last asked, and used. Milliseconds, or [`NEVER`].
+    /// When an answer, whatever it said, was last taken; when what is known last changed; when it
+    /// was last asked, and used. Milliseconds, or [`NEVER`].
     heard: AtomicU64,
     changed: AtomicU64,
     asked: AtomicU64,
@@ -82,7 +95,8 @@ impl Neighbour {
         (word != 0).then_some(mac)
     }
 
-    /// A packet goes to it. Writes at most once a second. True: what is known is old, ask it again (at most once a second, and one caller only is told).
+    /// A packet goes to it. Writes at most once a second. True: what is known is old, ask it again
+    /// (at most once a second, and one caller only is told).
     #[inline]
     #[must_use]
     pub fn used(&self, now_ms: u64) -> bool {
@@ -101,7 +115,8 @@ impl Neighbour {
         !fresh && self.claim(now_ms)
     }
 
-    /// Notes a question, unless there was one less than a second ago: of several callers, one may send it.
+    /// Notes a question, unless there was one less than a second ago: of several callers, one may
+    /// send it.
     fn claim(&self, now_ms: u64) -> bool {
         let last = self.asked.load(Relaxed);
         passed(last, now_ms, INTERVAL_MS) && self.asked.compare_exchange(last, now_ms, Relaxed, Relaxed).is_ok()
@@ -111,7 +126,8 @@ impl Neighbour {
         self.mac.load(Relaxed) != 0
     }
 
-    /// What an answer is to it. One that says what is known writes nothing but the time, at most once a second.
+    /// What an answer is to it. One that says what is known writes nothing but the time, at most
+    /// once a second.
     fn hear(&self, word: u64, now_ms: u64) -> Heard {
         if self.mac.load(Relaxed) == word {
             if passed(self.heard.load(Relaxed), now_ms, INTERVAL_MS) {
@@ -206,7 +222,8 @@ pub struct Stats {
     pub pending: usize,
     /// Answers that changed something, since start.
     pub changed: u64,
-    /// Answers that would have, less than a second after the last change of their neighbour, or when there was too much news of all.
+    /// Answers that would have, less than a second after the last change of their neighbour, or
+    /// when there was too much news of all.
     pub held_off: u64,
     /// New ones for which there was no room.
     pub refused: u64,

@@ -1,4 +1,5 @@
-//! How much news of known neighbours may cost: each makes all decisions that lead into tunnels be compared with what would be decided now.
+//! How much news of known neighbours may cost: each makes all decisions that lead into tunnels be
+//! compared with what would be decided now.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -45,7 +46,8 @@ mod tests {
         assert_eq!(take(1_000_000), NEWS_AT_ONCE);
     }
 
-    /// However many quarrel over their addresses, what is known changes only so often; and who was held off is not forgotten.
+    /// However many quarrel over their addresses, what is known changes only so often; and who was
+    /// held off is not forgotten.
     #[test]
     fn news_of_all_neighbours_together_is_bounded() {
         const A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
@@ -72,7 +74,8 @@ mod tests {
         let bounds = NEWS_PER_S * 20..=NEWS_AT_ONCE + NEWS_PER_S * 21;
         assert!(bounds.contains(&changes) && held_off > 0, "{changes} changes, {held_off} held off");
 
-        // One that was held off is asked when it is used, and the answer counts when there is room for it.
+        // One that was held off is asked when it is used, and the answer counts when there is room
+        // for it.
         let last = table.entry(1, ip(HOSTS - 1)).expect("it is known");
         assert_eq!(last.mac(), Some(A), "the others said B first");
         assert!(last.used(now), "what is known of it may be wrong");

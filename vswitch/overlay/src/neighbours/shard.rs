@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-/// Neighbours of a shard: four times its share, which bounds what is looked at and copied under its lock.
+/// Neighbours of a shard: four times its share, which bounds what is looked at and copied under its
+/// lock.
 const SHARD_MAX: usize = NEIGHBOURS_MAX / SHARDS * 4;
 
 /// Bridge and address.
@@ -70,7 +71,8 @@ impl<'a> Writer<'a> {
         true
     }
 
-    /// The neighbour with this key, a new one if need be and there is room: one that waits for an answer, or one of which the caller knows it.
+    /// The neighbour with this key, a new one if need be and there is room: one that waits for an
+    /// answer, or one of which the caller knows it.
     pub(super) fn get_or_insert(&mut self, key: Key, waits: bool, now_ms: u64) -> Option<Arc<Neighbour>> {
         if let Some(found) = self.find(&key) {
             return Some(found);
@@ -110,7 +112,8 @@ impl<'a> Writer<'a> {
         false
     }
 
-    /// Lets go of the neighbour in this shard that can best be spared: one that did not answer, else (unless only those may go) the longest unused one.
+    /// Lets go of the neighbour in this shard that can best be spared: one that did not answer,
+    /// else (unless only those may go) the longest unused one.
     fn evict(&mut self, only_pending: bool, now_ms: u64) -> bool {
         let list = self.shard.list.load();
         let spare = |neighbour: &Neighbour| {

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 /// Shards of the table.
 pub(super) const SHARDS: usize = 64;
-/// Milliseconds for which a shard that had no room for a question is not searched again: questions come as fast as packets.
+/// Milliseconds for which a shard that had no room for a question is not searched again: questions
+/// come as fast as packets.
 const FULL_MS: u64 = 10;
 
 const _: () = assert!(super::REFRESH_MS < AGEING_MS && SHARDS.is_power_of_two());
@@ -48,8 +49,9 @@ impl fmt::Debug for Neighbours {
 }
 
 impl Neighbours {
-    /// Empty. `notice` is called after what is known of a neighbour has changed (known, another, or known no more) and can be seen, on the thread that changed it, without a lock: raise the switch's
-    /// epoch there (`Changes`, as with links).
+    /// Empty. `notice` is called after what is known of a neighbour has changed (known, another, or
+    /// known no more) and can be seen, on the thread that changed it, without a lock: raise the
+    /// switch's epoch there (`Changes`, as with links).
     #[must_use]
     pub fn new(notice: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
@@ -99,8 +101,9 @@ impl Neighbours {
         self.with(&(bridge, ip), |neighbour| neighbour.is_known().then(|| Arc::clone(neighbour)))?
     }
 
-    /// Somebody wants to know a neighbour. True: send a question now; it has been noted. False: it is known and fresh, or was asked less than a second ago, or there is no room, or nobody can have
-    /// that address. Takes no lock but for a new one.
+    /// Somebody wants to know a neighbour. True: send a question now; it has been noted. False: it
+    /// is known and fresh, or was asked less than a second ago, or there is no room, or nobody can
+    /// have that address. Takes no lock but for a new one.
     #[must_use]
     pub fn ask(&self, bridge: u32, ip: IpAddr, now_ms: u64) -> bool {
         let key = (bridge, ip);
@@ -125,8 +128,9 @@ impl Neighbours {
         asks
     }
 
-    /// An ARP packet (its sender addresses) or a neighbour advertisement (its target) was seen in a bridge. Counts only for neighbours that are in the table. True: what is known changed. Takes a lock
-    /// only for that.
+    /// An ARP packet (its sender addresses) or a neighbour advertisement (its target) was seen in a
+    /// bridge. Counts only for neighbours that are in the table. True: what is known changed. Takes
+    /// a lock only for that.
     pub fn learn(&self, bridge: u32, ip: IpAddr, mac: [u8; 6], now_ms: u64) -> bool {
         let key = (bridge, ip);
         let Some(word) = word(mac) else { return false };
@@ -157,7 +161,8 @@ impl Neighbours {
         changed
     }
 
-    /// Somebody says so: as if it had been asked and answered (`ovs-appctl tnl/neigh/set`). It ages, and an answer may change it. False: there is no room, or an address is no host's.
+    /// Somebody says so: as if it had been asked and answered (`ovs-appctl tnl/neigh/set`). It
+    /// ages, and an answer may change it. False: there is no room, or an address is no host's.
     pub fn set(&self, bridge: u32, ip: IpAddr, mac: [u8; 6], now_ms: u64) -> bool {
         let key = (bridge, ip);
         let Some(word) = word(mac).filter(|_| is_host(ip)) else { return false };
@@ -177,7 +182,8 @@ impl Neighbours {
         self.forget_if(|key, _| bridge.is_none_or(|bridge| bridge == key.0))
     }
 
-    /// Forgets what is older than [`super::AGEING_MS`], and who has not answered for [`super::PENDING_MS`]. The control side calls it about once a second.
+    /// Forgets what is older than [`super::AGEING_MS`], and who has not answered for
+    /// [`super::PENDING_MS`]. The control side calls it about once a second.
     pub fn age(&self, now_ms: u64) {
         let expired = self.forget_if(|_, neighbour| neighbour.is_due(now_ms));
         self.counts.expired.fetch_add(expired as u64, Relaxed);

@@ -2,7 +2,8 @@
 
 use super::{FIELDS, MapError, Mapping};
 
-/// Reads `{class=0xffff,type=0,len=4}->tun_metadata0[,...]`, as ovs-ofctl takes it. Numbers are decimal, `0x` hexadecimal, or octal with a leading 0.
+/// Reads `{class=0xffff,type=0,len=4}->tun_metadata0[,...]`, as ovs-ofctl takes it. Numbers are
+/// decimal, `0x` hexadecimal, or octal with a leading 0.
 ///
 /// # Errors
 /// When it is not that, or there is no such field or length.

@@ -4,7 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// An address and how many of its bits count: `192.168.1.1/24`. Of a port: its own address, and what is on the link.
+/// An address and how many of its bits count: `192.168.1.1/24`. Of a port: its own address, and
+/// what is on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cidr {
     /// With all its bits, those behind the prefix too.
@@ -80,7 +81,9 @@ impl CidrError {
 }
 
 impl Cidr {
-    /// Reads an address of a port, which must have its length: who forgot it would have a port whose link nobody is on, and no route to any other end. (`ip address add` takes that silently.)
+    /// Reads an address of a port, which must have its length: who forgot it would have a port
+    /// whose link nobody is on, and no route to any other end. (`ip address add` takes that
+    /// silently.)
     ///
     /// # Errors
     /// When it is no address, or has no length.
@@ -92,7 +95,8 @@ impl Cidr {
 impl FromStr for Cidr {
     type Err = CidrError;
 
-    /// An address without a length is a host's, all its bits count, as in `ip route add` and `ovs-appctl ovs/route/add`. For addresses of ports see [`Cidr::of_port`].
+    /// An address without a length is a host's, all its bits count, as in `ip route add` and
+    /// `ovs-appctl ovs/route/add`. For addresses of ports see [`Cidr::of_port`].
     fn from_str(text: &str) -> Result<Self, CidrError> {
         let (address, len) = text.split_once('/').map_or((text, None), |(address, len)| (address, Some(len)));
         let address: IpAddr = address.parse().map_err(|_| CidrError::Syntax)?;

@@ -1,7 +1,8 @@
 //! Capturing what is on a wire, with tcpdump.
 //!
-//! **Where**: at an end where nobody left a checksum to the wire, if they are to be looked at. A kernel does on a veth pair, and so does a port with a vnet header. An
-//! interface with `tx off` cannot, nor can DPDK's `net_af_packet` and `net_pcap`.
+//! **Where**: at an end where nobody left a checksum to the wire, if they are to be looked at. A
+//! kernel does on a veth pair, and so does a port with a vnet header. An interface with `tx off`
+//! cannot, nor can DPDK's `net_af_packet` and `net_pcap`.
 
 use super::command::{self, wait_for};
 use super::netns::Netns;
@@ -20,7 +21,8 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Captures what an interface of a namespace sends and receives, from when this returns; packets of up to 2048 bytes, longer ones are cut.
+    /// Captures what an interface of a namespace sends and receives, from when this returns;
+    /// packets of up to 2048 bytes, longer ones are cut.
     ///
     /// # Panics
     /// When tcpdump does not start.

@@ -46,7 +46,8 @@ pub(crate) fn wait_for(what: &str, limit: Duration, mut done: impl FnMut() -> bo
     }
 }
 
-/// A number that nothing else in this process gets: part of the names of namespaces, interfaces and files.
+/// A number that nothing else in this process gets: part of the names of namespaces, interfaces and
+/// files.
 pub(crate) fn unique() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     NEXT.fetch_add(1, Relaxed)

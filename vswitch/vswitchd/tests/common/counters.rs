@@ -1,4 +1,5 @@
-//! What a namespace's kernel has counted: errors of what arrived, and datagrams that nobody read in time.
+//! What a namespace's kernel has counted: errors of what arrived, and datagrams that nobody read in
+//! time.
 
 use super::netns::Netns;
 
@@ -52,7 +53,8 @@ const RECEIVE_ERRORS: [&str; 10] = [
     "Icmp6InCsumErrors",
 ];
 
-/// What is not 0 of what a namespace and its interfaces have counted as wrong in what arrived, as `nstat` and `/proc/net/dev` have it.
+/// What is not 0 of what a namespace and its interfaces have counted as wrong in what arrived, as
+/// `nstat` and `/proc/net/dev` have it.
 ///
 /// # Panics
 /// When the kernel does not know one of the counters.
@@ -70,7 +72,8 @@ pub(super) fn protocol_errors(text: &str) -> Vec<String> {
     counters.iter().filter(|words| words[1] != "0").map(|words| words.join(" ")).collect()
 }
 
-/// Of `/proc/net/dev`: interfaces that have received something wrong (`errs`: all; `frame`: its length, its checksum, its header).
+/// Of `/proc/net/dev`: interfaces that have received something wrong (`errs`: all; `frame`: its
+/// length, its checksum, its header).
 pub(super) fn device_errors(text: &str) -> Vec<String> {
     let mut lines = text.lines().skip(1);
     let names = lines.next().and_then(|line| line.split('|').nth(1)).unwrap_or_default().split_whitespace();
@@ -84,7 +87,8 @@ pub(super) fn device_errors(text: &str) -> Vec<String> {
     wrong.map(|(name, values)| format!("{name}: errs {}, frame {}", values[errors], values[frame])).collect()
 }
 
-/// Datagrams that a namespace's kernel dropped since the program that should read them was too slow.
+/// Datagrams that a namespace's kernel dropped since the program that should read them was too
+/// slow.
 pub(crate) fn socket_drops(ns: &Netns) -> u64 {
     let v4 = ns.run(&["cat", "/proc/net/snmp"]);
     table(&v4, "Udp:", "RcvbufErrors") + line(&ns.run(&["cat", "/proc/net/snmp6"]), "Udp6RcvbufErrors")

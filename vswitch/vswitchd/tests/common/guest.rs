@@ -65,7 +65,8 @@ impl Nic {
     }
 }
 
-/// A running guest. Its devices are `eth0`, `eth1`, ... in the order given. Killed on drop; a test that panics shows its console.
+/// A running guest. Its devices are `eth0`, `eth1`, ... in the order given. Killed on drop; a test
+/// that panics shows its console.
 #[derive(Debug)]
 pub(crate) struct Guest {
     child: Child,
@@ -208,8 +209,8 @@ impl Guest {
         command::run(&["kill", &format!("-{signal}"), &self.child.id().to_string()]);
     }
 
-    /// What its kernel and its devices have counted as wrong in what arrived, since it booted: counters that are not 0, with their values (`nstat`, `/proc/net/dev`,
-    /// `ethtool -S`).
+    /// What its kernel and its devices have counted as wrong in what arrived, since it booted:
+    /// counters that are not 0, with their values (`nstat`, `/proc/net/dev`, `ethtool -S`).
     ///
     /// # Panics
     /// When it does not know one of them.
@@ -257,12 +258,14 @@ impl Drop for Guest {
 fn spawn(dir: &Path, nics: &[Nic]) -> (Child, UnixStream) {
     let image = image();
     for nic in nics.iter().filter(|nic| nic.server) {
-        let _ = fs::remove_file(&nic.socket); // QEMU does not replace the socket of a killed predecessor
+        // QEMU does not replace the socket of a killed predecessor
+        let _ = fs::remove_file(&nic.socket);
     }
     let path = dir.join(format!("line-{}.sock", unique()));
     let listener = UnixListener::bind(&path).expect("a temporary directory has room for a socket");
     let log = File::options().create(true).append(true).open(dir.join("qemu.log")).expect("the log can be written");
-    // Not KVM: there are machines that have it, and whose guests stand still (nested virtualization).
+    // Not KVM: there are machines that have it, and whose guests stand still (nested
+    // virtualization).
     let mut child = Command::new("qemu-system-x86_64")
         .args(["-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "192", "-nodefaults", "-display", "none"])
         .args(["-object", "memory-backend-memfd,id=mem,size=192M,share=on", "-numa", "node,memdev=mem"])
@@ -270,8 +273,9 @@ fn spawn(dir: &Path, nics: &[Nic]) -> (Child, UnixStream) {
         .arg(image.join("vmlinuz"))
         .arg("-initrd")
         .arg(image.join("initrd.gz"))
-        // Always in the same place: where a reboot unpacks the kernel over code that QEMU has translated, it takes from 2 s to 16 s and more, by chance.
-        // The rest saves a second of its boot.
+        // Always in the same place: where a reboot unpacks the kernel over code that QEMU has
+        // translated, it takes from 2 s to 16 s and more, by chance. The rest saves a second of its
+        // boot.
         .args([
             "-append",
             "console=ttyS0 quiet panic=-1 net.ifnames=0 nokaslr mitigations=off cryptomgr.notests tsc=reliable",

@@ -1,4 +1,5 @@
-//! A host on the switch: a network namespace with one interface, wired in one of the ways there are for hosts.
+//! A host on the switch: a network namespace with one interface, wired in one of the ways there are
+//! for hosts.
 
 use super::command::{output, run, unique, wait_for};
 use super::counters::ChecksumErrors;
@@ -34,7 +35,8 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Makes the namespace, and what must exist before the switch starts. `index` (1 to 250) sets its addresses.
+    /// Makes the namespace, and what must exist before the switch starts. `index` (1 to 250) sets
+    /// its addresses.
     pub(crate) fn new(wire: Wire, index: u8) -> Self {
         let ns = Netns::new(&format!("h{index}"));
         let veth = (wire == Wire::AfPacket).then(|| Veth::new(&ns, "eth0"));

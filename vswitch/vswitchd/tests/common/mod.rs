@@ -1,12 +1,14 @@
-//! What integration tests share: a running `vswitchd`, hosts in network namespaces, and traffic between them.
+//! What integration tests share: a running `vswitchd`, hosts in network namespaces, and traffic
+//! between them.
 //!
-//! **Design**: every value made here is a guard. Dropping it, also because a test panicked, undoes what it did, so declare
-//! the switch after the namespaces that it is wired to (what is declared last is dropped first). Names are made from this
-//! process's id, `vt<pid>-...`, so that tests never meet each other's, and `tools/test` can sweep up after a test that was
-//! killed. A test that panics shows the daemon's log.
+//! **Design**: every value made here is a guard. Dropping it, also because a test panicked, undoes
+//! what it did, so declare the switch after the namespaces that it is wired to (what is declared
+//! last is dropped first). Names are made from this process's id, `vt<pid>-...`, so that tests
+//! never meet each other's, and `tools/test` can sweep up after a test that was killed. A test that
+//! panics shows the daemon's log.
 //!
-//! **Needs**: root, Debian's iproute2, iputils-ping, iperf3, curl, procps, tcpdump, tshark, Open vSwitch; `vsctl` built into the same directory as `vswitchd`
-//! (`cargo build --workspace`).
+//! **Needs**: root, Debian's iproute2, iputils-ping, iperf3, curl, procps, tcpdump, tshark, Open
+//! vSwitch; `vsctl` built into the same directory as `vswitchd` (`cargo build --workspace`).
 
 // Every test binary compiles this module and uses its own part of it.
 #![allow(dead_code, unused_imports)]

@@ -4,7 +4,8 @@ use super::command::{self, output, run, unique, wait_for};
 use std::process::Output;
 use std::time::Duration;
 
-/// A network namespace with its loopback up and IPv6 ready without waiting (no duplicate address detection).
+/// A network namespace with its loopback up and IPv6 ready without waiting (no duplicate address
+/// detection).
 #[derive(Debug)]
 pub(crate) struct Netns {
     name: String,
@@ -47,7 +48,8 @@ impl Netns {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Waits until something answers its pings: links take a moment to come up, and whoever is asked first asks for the way.
+    /// Waits until something answers its pings: links take a moment to come up, and whoever is
+    /// asked first asks for the way.
     pub(crate) fn wait_reaches(&self, address: &str, limit: Duration, what: &str) {
         wait_for(&format!("{what}: {} reaches {address}", self.name), limit, || {
             self.exec(&["ping", "-n", "-c", "1", "-W", "1", address]).status.success()
@@ -87,7 +89,8 @@ pub(crate) struct Veth {
 }
 
 impl Veth {
-    /// Makes a pair whose far end is `inside` in `ns`. The near end is up and takes no part in IPv6.
+    /// Makes a pair whose far end is `inside` in `ns`. The near end is up and takes no part in
+    /// IPv6.
     pub(crate) fn new(ns: &Netns, inside: &str) -> Self {
         let host = interface_name('v');
         run(&["ip", "link", "add", "name", &host, "type", "veth", "peer", "name", inside, "netns", ns.name()]);
@@ -97,13 +100,16 @@ impl Veth {
         veth
     }
 
-    /// A wire of a switch's uplink, to a peer that has these addresses (with prefix length) and may have tunnels by it.
+    /// A wire of a switch's uplink, to a peer that has these addresses (with prefix length) and may
+    /// have tunnels by it.
     pub(crate) fn uplink(ns: &Netns, inside: &str, addresses: &[&str]) -> Self {
         let veth = Self::new(ns, inside);
-        // The kernel would answer for addresses that other interfaces of this machine have, with this one's MAC address.
+        // The kernel would answer for addresses that other interfaces of this machine have, with
+        // this one's MAC address.
         run(&["ip", "link", "set", "dev", &veth.host, "arp", "off"]);
         ns.configure(inside, addresses);
-        // Captures on this side are to have all checksums, and DPDK's `net_af_packet` cannot be told of those that are left to it.
+        // Captures on this side are to have all checksums, and DPDK's `net_af_packet` cannot be
+        // told of those that are left to it.
         ns.run(&["ethtool", "-K", inside, "tx", "off"]);
         veth
     }

@@ -1,4 +1,5 @@
-//! A private Open vSwitch: a database and a daemon of its own in a directory of its own. The machine's own service is left alone.
+//! A private Open vSwitch: a database and a daemon of its own in a directory of its own. The
+//! machine's own service is left alone.
 
 use super::netns::Netns;
 use std::io::Write;
@@ -23,7 +24,8 @@ pub(crate) struct OpenVswitch {
 }
 
 impl OpenVswitch {
-    /// Starts it without bridges, with further arguments for `ovs-vswitchd`. Its ports see the devices of the namespace, and its routes are that namespace's.
+    /// Starts it without bridges, with further arguments for `ovs-vswitchd`. Its ports see the
+    /// devices of the namespace, and its routes are that namespace's.
     ///
     /// # Panics
     /// When it does not start: Debian's `openvswitch-switch` is missing (tools/setup installs it).

@@ -15,10 +15,12 @@ const STOP_LIMIT: Duration = Duration::from_secs(60);
 /// Lines of the log that a failed test shows.
 const LOG_LINES: usize = 80;
 
-/// Configuration of a switch that shares few cores with guests or with other switches: its worker sleeps when it is idle.
+/// Configuration of a switch that shares few cores with guests or with other switches: its worker
+/// sleeps when it is idle.
 pub(crate) const IDLE_SLEEP: &str = "[worker]\nidle_sleep_us = 50\n\n";
 
-/// A running `vswitchd` with its own directory, control socket and EAL file prefix, without hugepages. Dropping it stops it.
+/// A running `vswitchd` with its own directory, control socket and EAL file prefix, without
+/// hugepages. Dropping it stops it.
 #[derive(Debug)]
 pub(crate) struct Switch {
     child: Child,
@@ -28,9 +30,9 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    /// Starts a switch and waits until its control socket answers. `config` is TOML for everything but `[control]`; the
-    /// section `[dpdk]` is the harness's (256 MiB of ordinary pages) unless `config` has one. `@DIR@` in it stands for the
-    /// switch's own directory, which goes with it.
+    /// Starts a switch and waits until its control socket answers. `config` is TOML for everything
+    /// but `[control]`; the section `[dpdk]` is the harness's (256 MiB of ordinary pages) unless
+    /// `config` has one. `@DIR@` in it stands for the switch's own directory, which goes with it.
     ///
     /// # Panics
     /// When it does not start; the message has its log.
@@ -70,7 +72,8 @@ impl Switch {
         switch
     }
 
-    /// Starts it again after [`Switch::kill`] or [`Switch::terminate`], with the same configuration.
+    /// Starts it again after [`Switch::kill`] or [`Switch::terminate`], with the same
+    /// configuration.
     pub(crate) fn start_again(&mut self) {
         assert!(self.exited().is_some(), "vswitchd {} still runs", self.pid());
         self.child = spawn(self.dir.path(), &self.arguments, self.netns.as_deref());

@@ -10,14 +10,16 @@ use std::time::Duration;
 /// It may share its core with a compiler.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// What every testpmd here starts with: two threads on one core, ordinary memory of its own, nothing for other processes.
+/// What every testpmd here starts with: two threads on one core, ordinary memory of its own,
+/// nothing for other processes.
 const EAL: &str = "--lcores=0@0,1@0 --no-huge -m 64 --no-shconf --no-pci --no-telemetry";
 
 /// Line by line, so that the log has its answers.
 const PROGRAM: [&str; 3] = ["stdbuf", "-oL", "dpdk-testpmd"];
 
-/// Runs a program as a container does: it sees its own processes, network and mounts, and of the host's files in /run, /tmp and /dev/shm one
-/// directory, as `/run/pod`. What its predecessor made there it removes: virtio-user does not.
+/// Runs a program as a container does: it sees its own processes, network and mounts, and of the
+/// host's files in /run, /tmp and /dev/shm one directory, as `/run/pod`. What its predecessor made
+/// there it removes: virtio-user does not.
 const CONTAINER: &str = r#"
     mount -t tmpfs tmpfs /run
     mkdir /run/pod
@@ -37,8 +39,8 @@ pub(crate) struct Testpmd {
 }
 
 impl Testpmd {
-    /// Starts it on a vhost-user socket that it makes (the switch connects), and lets it forward: `macswap` sends everything back with
-    /// swapped addresses.
+    /// Starts it on a vhost-user socket that it makes (the switch connects), and lets it forward:
+    /// `macswap` sends everything back with swapped addresses.
     ///
     /// # Panics
     /// When it is not installed.
@@ -48,12 +50,14 @@ impl Testpmd {
         testpmd
     }
 
-    /// Likewise, but it takes and sends nothing until `start` is typed. `more` are arguments of its own, behind those of EAL.
+    /// Likewise, but it takes and sends nothing until `start` is typed. `more` are arguments of its
+    /// own, behind those of EAL.
     ///
     /// # Panics
     /// When it is not installed.
     pub(crate) fn idle(socket: &Path, more: &[&str]) -> Self {
-        let _ = std::fs::remove_file(socket); // virtio-user does not replace the socket of a killed predecessor
+        // virtio-user does not replace the socket of a killed predecessor
+        let _ = std::fs::remove_file(socket);
         let device = format!("net_virtio_user0,path={},server=1,queues=1,queue_size=256", socket.display());
         let mut program = Command::new(PROGRAM[0]);
         program.args(&PROGRAM[1..]);
@@ -73,8 +77,8 @@ impl Testpmd {
         Self::spawn(program, socket, &[&device, &file], &["--forward-mode=io", "--no-flush-rx"])
     }
 
-    /// Starts it as a container's application, forwarding addresses swapped. Of the host's files it has `directory` as `/run/pod`; `device` is
-    /// a DPDK device with its arguments.
+    /// Starts it as a container's application, forwarding addresses swapped. Of the host's files it
+    /// has `directory` as `/run/pod`; `device` is a DPDK device with its arguments.
     ///
     /// # Panics
     /// When a program is not installed.

@@ -10,17 +10,19 @@ use std::time::Duration;
 
 /// What iperf3 sends by TCP: tens of thousands of packets, or thousands of large ones.
 const TCP_LEN: &str = "32M";
-/// What it sends by TCP to or from a guest, not through the guest's tunnels: some ten thousand packets, or hundreds of large ones. A run ends when its socket has taken
-/// the last byte, so that of some megabytes nothing might have to arrive.
+/// What it sends by TCP to or from a guest, not through the guest's tunnels: some ten thousand
+/// packets, or hundreds of large ones. A run ends when its socket has taken the last byte, so that
+/// of some megabytes nothing might have to arrive.
 pub(crate) const GUEST_TCP_LEN: &str = "16M";
 /// Bytes of a file that goes through.
 const FILE_LEN: usize = 1 << 20;
-/// Datagrams that may be lost, in percent: a machine that does something else at the same time drops some in front of a packet socket. Ones of a kind that
-/// does not get through are lost all.
+/// Datagrams that may be lost, in percent: a machine that does something else at the same time
+/// drops some in front of a packet socket. Ones of a kind that does not get through are lost all.
 const LOST: f64 = 25.0;
 
-/// Sends `count` echo requests with `size` bytes of data; panics unless every one is answered. For its last answer `ping` waits no longer than twice as long as
-/// others took: where a machine hesitates, it is asked again, twice.
+/// Sends `count` echo requests with `size` bytes of data; panics unless every one is answered. For
+/// its last answer `ping` waits no longer than twice as long as others took: where a machine
+/// hesitates, it is asked again, twice.
 pub(crate) fn ping(from: &Netns, to: &str, count: u32, size: u32) {
     let (count, size) = (count.to_string(), size.to_string());
     let argv = ["ping", "-n", "-i", "0.05", "-W", "2", "-c", &count, "-s", &size, to];
@@ -54,7 +56,8 @@ pub(crate) struct Iperf {
     pub(crate) sent_bytes: u64,
     /// Segments that TCP sent again.
     pub(crate) retransmits: u64,
-    /// Datagrams lost on the way, in percent (UDP). What the receiving program was too slow to read is not counted.
+    /// Datagrams lost on the way, in percent (UDP). What the receiving program was too slow to read
+    /// is not counted.
     pub(crate) lost_percent: f64,
     /// The whole report.
     pub(crate) report: Value,
@@ -90,8 +93,9 @@ impl Drop for Server {
     }
 }
 
-/// Runs iperf3 with [`TCP_LEN`] by TCP or a second of UDP, or as long as its arguments say: `client` in one namespace, `address` in `server`. Further arguments go to the
-/// client: `-u -b 20M`, `-R`, `-t 2`, `-n 1M`, ...
+/// Runs iperf3 with [`TCP_LEN`] by TCP or a second of UDP, or as long as its arguments say:
+/// `client` in one namespace, `address` in `server`. Further arguments go to the client: `-u -b
+/// 20M`, `-R`, `-t 2`, `-n 1M`, ...
 ///
 /// # Panics
 /// When it cannot connect, or reports an error.
@@ -133,7 +137,8 @@ pub(crate) fn iperf3(server: &Netns, client: &Netns, address: &str, args: &[&str
     }
 }
 
-/// Something of everything both ways between two namespaces that have these addresses: pings, files by TCP, datagrams; pings and datagrams in fragments, too.
+/// Something of everything both ways between two namespaces that have these addresses: pings, files
+/// by TCP, datagrams; pings and datagrams in fragments, too.
 ///
 /// # Panics
 /// When a ping or more than a few datagrams are lost, or another file arrives.

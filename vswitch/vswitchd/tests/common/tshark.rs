@@ -1,10 +1,12 @@
-//! A capture of a tunnel as tshark reads it: everything is understood, and every checksum is there and right.
+//! A capture of a tunnel as tshark reads it: everything is understood, and every checksum is there
+//! and right.
 
 use super::command;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What may be in a capture. No other dissector is asked: one whose port number or first bytes are there by chance would complain.
+/// What may be in a capture. No other dissector is asked: one whose port number or first bytes are
+/// there by chance would complain.
 const PROTOCOLS: [&str; 15] = [
     "frame",
     "eth",
@@ -38,7 +40,8 @@ const WARNING: u32 = 0x0060_0000;
 const ERROR: u32 = 0x0080_0000;
 /// `PI_SEQUENCE`, a group of remarks: TCP has sent something twice.
 const SEQUENCE: u32 = 0x0200_0000;
-/// A remark that is no fault: 0 may be written so, and Linux does for every protocol (`skb_checksum_help`). Such a checksum's status is [`BAD`].
+/// A remark that is no fault: 0 may be written so, and Linux does for every protocol
+/// (`skb_checksum_help`). Such a checksum's status is [`BAD`].
 const ALL_ONES: &str = "Checksum 0xffff instead of 0x0000";
 /// Between the values of a field; a comma may be in a remark.
 const SEPARATOR: char = ';';
@@ -58,11 +61,14 @@ pub(crate) const EVERYTHING: [&str; 9] =
 pub(crate) struct Expect<'a> {
     /// The headers of the tunnel: `ip:udp:geneve`.
     pub(crate) tunnel: &'a str,
-    /// What is inside, at least one packet of each: `ipv6:tcp`. Of TCP there must be whole segments, both ways.
+    /// What is inside, at least one packet of each: `ipv6:tcp`. Of TCP there must be whole
+    /// segments, both ways.
     pub(crate) inside: &'a [&'a str],
-    /// The outer address of the end whose packets are as the next two say; the other end may do as it likes.
+    /// The outer address of the end whose packets are as the next two say; the other end may do as
+    /// it likes.
     pub(crate) from: &'a str,
-    /// Fields of the tunnel's header, and the values that they have in each of its packets: `vxlan.vni`, `7`.
+    /// Fields of the tunnel's header, and the values that they have in each of its packets:
+    /// `vxlan.vni`, `7`.
     pub(crate) fields: &'a [(&'a str, &'a str)],
     /// Whether the tunnel's header has its checksum.
     pub(crate) sum: bool,

@@ -1,4 +1,5 @@
-//! At the end, when nothing moves any more: what rules, tables and ports have counted is what was sent.
+//! At the end, when nothing moves any more: what rules, tables and ports have counted is what was
+//! sent.
 
 use crate::Run;
 use crate::client::Client;
@@ -11,8 +12,9 @@ use std::sync::atomic::Ordering::SeqCst;
 /// Ports that there are.
 const PORTS: usize = 9;
 
-/// Ends the load; how many packets came in by its port while that was up. Counters that still move cannot be compared, so the port is removed
-/// and its last counters are taken from the event that says so.
+/// Ends the load; how many packets came in by its port while that was up. Counters that still move
+/// cannot be compared, so the port is removed and its last counters are taken from the event that
+/// says so.
 fn end_load(switch: &Switch) -> u64 {
     let count = (PORTS + 1).to_string();
     let mut events = switch.vsctl_spawn(&["--json", "port-events", "--existing", "--count", &count]);

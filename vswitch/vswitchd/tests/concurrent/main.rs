@@ -1,13 +1,16 @@
-//! Four writers, readers and traffic at a time: what they see of the flows, groups and meters of a bridge is a linearizable history, and every
-//! packet sees the program before a transaction or the one after it, never a mix.
+//! Four writers, readers and traffic at a time: what they see of the flows, groups and meters of a
+//! bridge is a linearizable history, and every packet sees the program before a transaction or the
+//! one after it, never a mix.
 //!
-//! **Design**: the daemon itself with dummy ports, whose packets are looked at one by one, and an endless load from a capture, which is counted
-//! by where it leaves. Each transaction writes one version number into everything that it writes ([`program`]). Writers share all keys; some
-//! of their transactions are refused, always or as the state says. All operations go into one history with the times of their call and return,
-//! which is judged by [`linear`]. At the end the counters of rules, tables and ports agree with what was sent.
+//! **Design**: the daemon itself with dummy ports, whose packets are looked at one by one, and an
+//! endless load from a capture, which is counted by where it leaves. Each transaction writes one
+//! version number into everything that it writes ([`program`]). Writers share all keys; some of
+//! their transactions are refused, always or as the state says. All operations go into one history
+//! with the times of their call and return, which is judged by [`linear`]. At the end the counters
+//! of rules, tables and ports agree with what was sent.
 //!
-//! **Variables**: `VSWITCH_CONCURRENT_SECONDS` (30), `VSWITCH_CONCURRENT_SEED` (of the random choices; what threads do to each other is not
-//! repeated by it).
+//! **Variables**: `VSWITCH_CONCURRENT_SECONDS` (30), `VSWITCH_CONCURRENT_SEED` (of the random
+//! choices; what threads do to each other is not repeated by it).
 
 #![allow(clippy::print_stderr)] // captured and shown by the test runner
 
@@ -89,7 +92,8 @@ fn number(name: &str, default: u64) -> u64 {
     }
 }
 
-/// A bridge with dummy ports p1 and p2 to send to, p11 to p13 where packets leave; and for the load `in`, and `out0` to `out2`.
+/// A bridge with dummy ports p1 and p2 to send to, p11 to p13 where packets leave; and for the load
+/// `in`, and `out0` to `out2`.
 fn start_switch() -> Switch {
     let capture = tempfile::NamedTempFile::new().expect("a file");
     let frames = |register| (0..traffic::SOURCES).map(move |source| traffic::frame(register, source, 0));

@@ -1,13 +1,18 @@
-//! What is written: registers, piles and tokens, each with the version that it was written with all over it.
+//! What is written: registers, piles and tokens, each with the version that it was written with all
+//! over it.
 //!
-//! - A **register** is a way through tables 0, 1 and 2 for one UDP port. Each stage writes its version into the packet (source address,
-//!   destination address, source MAC address, and registers that table 2 matches), and the last one chooses the port by it. Two of them go
-//!   through a meter and a group. Rules of tables 0 and 1 are never deleted, so that they count all packets.
-//! - A **tail** is a single thing that registers' packets pass at the end: a rule of table 3, and a group behind the registers with groups. It is
-//!   written alone or with others, and shows that it alone has changed.
-//! - A **pile** is a number of rules that no packet hits, as many as its version says, in table 0 (where they change what lookups look at) and in
-//!   another one.
-//! - A **token** is a group or meter that is added, changed and deleted by whoever comes first: its transactions fail as its state says.
+//! - A **register** is a way through tables 0, 1 and 2 for one UDP port. Each stage writes its
+//!   version into the packet (source address, destination address, source MAC address, and
+//!   registers that table 2 matches), and the last one chooses the port by it. Two of them go
+//!   through a meter and a group. Rules of tables 0 and 1 are never deleted, so that they count all
+//!   packets.
+//! - A **tail** is a single thing that registers' packets pass at the end: a rule of table 3, and a
+//!   group behind the registers with groups. It is written alone or with others, and shows that it
+//!   alone has changed.
+//! - A **pile** is a number of rules that no packet hits, as many as its version says, in table 0
+//!   (where they change what lookups look at) and in another one.
+//! - A **token** is a group or meter that is added, changed and deleted by whoever comes first: its
+//!   transactions fail as its state says.
 
 use crate::linear::KEYS;
 use crate::rng::Rng;
@@ -33,7 +38,8 @@ pub(crate) const UDP_PORT: u16 = 1000;
 /// Number of the port where the endless load comes in.
 const LOAD_PORT: u32 = 9;
 
-/// Where packets leave, by the lowest bit of the version, and when the stages do not agree: dummy ports, and those of the load.
+/// Where packets leave, by the lowest bit of the version, and when the stages do not agree: dummy
+/// ports, and those of the load.
 pub(crate) const OUT: [&str; 2] = ["p11", "p12"];
 pub(crate) const OUT_MIXED: &str = "p13";
 const OUT_NUMBER: u32 = 11;

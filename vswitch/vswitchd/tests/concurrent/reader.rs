@@ -83,8 +83,9 @@ fn meters(meters: &[v1::Meter]) -> Seens {
     seen.into_iter().collect()
 }
 
-/// Packets that the rules of a table have counted, of registers that only the test's own packets get to: between those that had come back when
-/// the dump was called and those that had been sent when it returned.
+/// Packets that the rules of a table have counted, of registers that only the test's own packets
+/// get to: between those that had come back when the dump was called and those that had been sent
+/// when it returned.
 fn check_counters(entries: &[v1::FlowEntry], came_back: &[u64; 4], sent: &[u64; 4]) {
     for entry in entries {
         let (Some(flow), Some(statistics)) = (&entry.flow, &entry.statistics) else { continue };

@@ -11,7 +11,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use vswitch_proto::v1;
 use vswitch_proto::v1::dummy_service_client::DummyServiceClient;
 
-/// Sources of packets: what a cache that knows whole headers must tell apart, and one that knows what matters must not.
+/// Sources of packets: what a cache that knows whole headers must tell apart, and one that knows
+/// what matters must not.
 pub(crate) const SOURCES: u16 = 64;
 
 /// Where a packet's number stands.
@@ -38,7 +39,8 @@ fn checksum(header: &[u8]) -> u16 {
     !u16::try_from((folded & 0xffff) + (folded >> 16)).expect("folded")
 }
 
-/// What a packet saw on its way: the version of its register, that of the tail in table 3, and (if it passed it) that of the tail that is a group.
+/// What a packet saw on its way: the version of its register, that of the tail in table 3, and (if
+/// it passed it) that of the tail that is a group.
 type Versions = [u32; 3];
 
 /// The number of a packet that came back, and what it saw.
@@ -61,7 +63,8 @@ fn seen(sent: &v1::SentPacket) -> Result<(u64, Versions), String> {
     Ok((number.ok_or_else(|| format!("no number in {packet:x?}"))?, [source, tail, ports]))
 }
 
-/// What one thread sent, and what it was told of. (A call tells of all packets that left since the last one, also others'.)
+/// What one thread sent, and what it was told of. (A call tells of all packets that left since the
+/// last one, also others'.)
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     /// Number, register, call, return.

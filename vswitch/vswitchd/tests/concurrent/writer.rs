@@ -20,7 +20,8 @@ struct Plan {
 enum End {
     /// It is applied.
     Applied,
-    /// It goes as a token's state says: of which key, by which update, what, and how a refusal is called.
+    /// It goes as a token's state says: of which key, by which update, what, and how a refusal is
+    /// called.
     Token { key: usize, index: usize, act: Act, code: &'static str },
     /// This update is refused.
     Refused { index: usize, code: &'static str },

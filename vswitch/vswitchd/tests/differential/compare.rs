@@ -62,7 +62,8 @@ pub(crate) fn first_difference(expected: &Record, found: &Record) -> usize {
     same.count()
 }
 
-/// Leaves out steps, then actions and matches of flows, as long as `differs` says that the rest still shows a difference.
+/// Leaves out steps, then actions and matches of flows, as long as `differs` says that the rest
+/// still shows a difference.
 pub(crate) fn minimise(steps: &[Step], limit: Duration, mut differs: impl FnMut(&[Step]) -> bool) -> Vec<Step> {
     let start = Instant::now();
     let mut steps = steps.to_vec();

@@ -10,8 +10,8 @@ pub(crate) fn line(connection: &vswitch_proto::v1::Connection) -> String {
     vsctl::line(connection, vsctl::Style::default())
 }
 
-/// Lines in one order, without times. What has less than a second left is left out: Open vSwitch may show what has expired until it cleans up,
-/// as having 0 seconds.
+/// Lines in one order, without times. What has less than a second left is left out: Open vSwitch
+/// may show what has expired until it cleans up, as having 0 seconds.
 pub(crate) fn normalise(lines: &[String]) -> Vec<String> {
     let mut lines: Vec<String> = lines.iter().filter_map(|line| without_timeout(line)).collect();
     lines.sort();

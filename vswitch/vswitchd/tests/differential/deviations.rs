@@ -1,5 +1,6 @@
-//! Where our switch does something else than Open vSwitch 3.1, by choice. Each deviation has a case, which shows it; the harness accepts no
-//! other difference, and no deviation without its case. The generator makes nothing that meets one.
+//! Where our switch does something else than Open vSwitch 3.1, by choice. Each deviation has a
+//! case, which shows it; the harness accepts no other difference, and no deviation without its
+//! case. The generator makes nothing that meets one.
 
 /// A chosen difference.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,5 @@
-//! The pipeline that Antrea's documentation publishes: its flows and groups, verbatim, with names of ports and tables.
+//! The pipeline that Antrea's documentation publishes: its flows and groups, verbatim, with names
+//! of ports and tables.
 
 use crate::compare::differences;
 use crate::pair::Pair;
@@ -28,7 +29,8 @@ const DUMPS: [(&[&str], &str); 4] = [
 pub(crate) const NEVER: [(u64, &str); 1] =
     [(143, "conjunction 4 has its clauses at two priorities, 14600 and 14599: they never combine")];
 
-/// Flows that another one learns anew, with another cookie, as soon as they are hit: what they match.
+/// Flows that another one learns anew, with another cookie, as soon as they are hit: what they
+/// match.
 pub(crate) const RELEARNED: [(u64, &str); 1] = [(40, ",tcp,nw_src=10.10.0.1,nw_dst=10.96.76.15,tp_dst=80 ")];
 
 /// A clause of a conjunction counts no packets: the number of the flow that counts for it.
@@ -39,7 +41,8 @@ pub(crate) fn through(line: &str) -> Option<u64> {
     (1..).zip(flows).find(|(_, line)| line.contains(&id)).map(|(number, _)| number)
 }
 
-/// Its flows with numbers for names of tables and ports, and their own numbers (from 1) for cookies.
+/// Its flows with numbers for names of tables and ports, and their own numbers (from 1) for
+/// cookies.
 pub(crate) fn flows() -> Vec<String> {
     let lines = FLOWS.lines().filter(|line| !line.trim().is_empty());
     lines.enumerate().map(|(i, line)| format!("cookie={:#x},{}", i + 1, numbered(line))).collect()

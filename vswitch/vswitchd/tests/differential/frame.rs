@@ -1,8 +1,9 @@
-//! Packets, described by words: `udp src=10.0.0.1 sport=1000 vlan=5 ttl=1`. The hand-written cases are made of them, and the
-//! generator varies them.
+//! Packets, described by words: `udp src=10.0.0.1 sport=1000 vlan=5 ttl=1`. The hand-written cases
+//! are made of them, and the generator varies them.
 //!
-//! The first word says what it is: `eth arp rarp ip tcp udp sctp icmp igmp ip6 tcp6 udp6 sctp6 icmp6 ns na`, or `hex=...` with all bytes, or the
-//! name of a packet that was described before (`let`), `~NAME` for the answer to it. What is not given has a plain value. Lengths and
+//! The first word says what it is: `eth arp rarp ip tcp udp sctp icmp igmp ip6 tcp6 udp6 sctp6
+//! icmp6 ns na`, or `hex=...` with all bytes, or the name of a packet that was described before
+//! (`let`), `~NAME` for the answer to it. What is not given has a plain value. Lengths and
 //! checksums are right unless a word makes them wrong.
 
 mod tunnel;
@@ -41,7 +42,8 @@ pub(crate) struct Frame {
     pub(crate) options: usize,
     /// Replaces the protocol that `kind` implies.
     pub(crate) proto: Option<u8>,
-    /// IPv6 extension headers (0 hop-by-hop, 43 routing, 44 fragment, 51 authentication, 60 destination).
+    /// IPv6 extension headers (0 hop-by-hop, 43 routing, 44 fragment, 51 authentication, 60
+    /// destination).
     pub(crate) ext: Vec<u8>,
     pub(crate) sport: u16,
     pub(crate) dport: u16,
@@ -156,7 +158,8 @@ impl Kind {
 }
 
 impl Frame {
-    /// A plain packet: 10.0.0.1 (or fd00::1) to 10.0.0.2, from 02:...:01 to 02:...:02, 18 bytes of payload.
+    /// A plain packet: 10.0.0.1 (or fd00::1) to 10.0.0.2, from 02:...:01 to 02:...:02, 18 bytes of
+    /// payload.
     pub(crate) fn new(kind: Kind) -> Self {
         let (src, dst) = if kind.is_v6() { (0xfd00 << 112 | 1, 0xfd00 << 112 | 2) } else { (0x0a00_0001, 0x0a00_0002) };
         Self {
@@ -315,7 +318,8 @@ impl Frame {
         self.payload.clone().unwrap_or_else(|| payload(self.len).collect())
     }
 
-    /// The part of it that is this fragment's, its offset in units of 8 bytes, and whether more follow.
+    /// The part of it that is this fragment's, its offset in units of 8 bytes, and whether more
+    /// follow.
     fn cut_out(&self, l4: Vec<u8>) -> (Vec<u8>, u16, bool) {
         let Some((start, len)) = self.piece else { return (l4, self.frag, self.more) };
         let end = (start + len).min(l4.len());

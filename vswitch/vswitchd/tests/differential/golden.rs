@@ -227,7 +227,8 @@ pub(crate) fn check_document(cases: &[Case]) -> Vec<String> {
     wrong
 }
 
-/// Checks that Open vSwitch does what the cases say; or, if asked to, writes it into them. Returns what differs.
+/// Checks that Open vSwitch does what the cases say; or, if asked to, writes it into them. Returns
+/// what differs.
 pub(crate) fn check_oracle(oracle: &mut Oracle, cases: &[Case]) -> Vec<String> {
     let mut wrong = Vec::new();
     for case in cases {
@@ -247,7 +248,8 @@ pub(crate) fn check_oracle(oracle: &mut Oracle, cases: &[Case]) -> Vec<String> {
     wrong
 }
 
-/// Runs a case; once more if Open vSwitch dies, which it does now and then when connections are dumped often.
+/// Runs a case; once more if Open vSwitch dies, which it does now and then when connections are
+/// dumped often.
 fn run_until_it_lives(oracle: &mut Oracle, case: &Case) -> Record {
     let steps = case.steps();
     for _ in 0..TRIES {
@@ -260,7 +262,8 @@ fn run_until_it_lives(oracle: &mut Oracle, case: &Case) -> Record {
     panic!("{}: Open vSwitch dies", case.path.display());
 }
 
-/// Checks that our switch does what the cases say, or what they say that it does instead; with its caches and without. Returns what differs.
+/// Checks that our switch does what the cases say, or what they say that it does instead; with its
+/// caches and without. Returns what differs.
 pub(crate) fn check_ours(ours: &mut Ours, cases: &[Case]) -> Vec<String> {
     let mut wrong = Vec::new();
     for case in cases {

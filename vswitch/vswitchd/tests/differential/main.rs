@@ -1,14 +1,16 @@
-//! Our switch beside Open vSwitch 3.1: the same tables, groups and meters, the same packets, the same time; every byte that leaves, every
-//! packet-in, every counter and every dump must be equal.
+//! Our switch beside Open vSwitch 3.1: the same tables, groups and meters, the same packets, the
+//! same time; every byte that leaves, every packet-in, every counter and every dump must be equal.
 //!
-//! **Design**: a [`subject::Subject`] is a switch with one bridge and dummy ports; there are two, [`oracle::Oracle`] and ours. A scenario is
-//! a list of [`scenario::Step`]s; [`run::run`] plays it on a switch and yields lines of text, which are compared.
-//! Scenarios come from `cases/*.case` (by hand, with what Open vSwitch did written in them) and from the generator (random programs
-//! and packets from a seed). One test compares what both look at in order to decide ([`masks`]).
+//! **Design**: a [`subject::Subject`] is a switch with one bridge and dummy ports; there are two,
+//! [`oracle::Oracle`] and ours. A scenario is a list of [`scenario::Step`]s; [`run::run`] plays it
+//! on a switch and yields lines of text, which are compared. Scenarios come from `cases/*.case` (by
+//! hand, with what Open vSwitch did written in them) and from the generator (random programs and
+//! packets from a seed). One test compares what both look at in order to decide ([`masks`]).
 //!
-//! **Variables**: `VSWITCH_DIFF_RECORD=1` writes what Open vSwitch does into the cases; `VSWITCH_DIFF_CASE=NAME` runs only cases whose file
-//! has that in its name; `VSWITCH_DIFF_SHOW=SEED` prints what a seed makes (with `VSWITCH_DIFF_STATEFUL=1`: of the stateful ones);
-//! `VSWITCH_DIFF_TUNNEL=1` makes random programs ones of tunnels.
+//! **Variables**: `VSWITCH_DIFF_RECORD=1` writes what Open vSwitch does into the cases;
+//! `VSWITCH_DIFF_CASE=NAME` runs only cases whose file has that in its name;
+//! `VSWITCH_DIFF_SHOW=SEED` prints what a seed makes (with `VSWITCH_DIFF_STATEFUL=1`: of the
+//! stateful ones); `VSWITCH_DIFF_TUNNEL=1` makes random programs ones of tunnels.
 
 #![allow(clippy::print_stderr)] // captured and shown by the test runner
 
@@ -84,8 +86,9 @@ fn stateful_programs_are_the_same() {
     summary.check_stateful();
 }
 
-/// Decisions of our switch look at the bits of a packet that those of Open vSwitch look at, but for reasons in the list: in all cases, and in
-/// some random programs. Where they look at fewer, another packet that differs there has the same result.
+/// Decisions of our switch look at the bits of a packet that those of Open vSwitch look at, but for
+/// reasons in the list: in all cases, and in some random programs. Where they look at fewer,
+/// another packet that differs there has the same result.
 #[test]
 fn decisions_look_at_the_same_bits() {
     let start = std::time::Instant::now();
@@ -134,7 +137,8 @@ fn generated_programs_are_worth_running() {
     summary.check(random::of_tunnels());
 }
 
-/// The flows and groups of the published pipeline load verbatim, by name, and dump as Open vSwitch dumps them.
+/// The flows and groups of the published pipeline load verbatim, by name, and dump as Open vSwitch
+/// dumps them.
 #[test]
 fn the_document_loads_and_dumps_like_open_vswitch() {
     document::check();

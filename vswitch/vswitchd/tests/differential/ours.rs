@@ -1,8 +1,9 @@
-//! Our switch: the daemon itself with ports of kind `dummy`, loaded by `vsctl` with the same text that ovs-ofctl gets, fed by the service
-//! that `--enable-dummy` adds.
+//! Our switch: the daemon itself with ports of kind `dummy`, loaded by `vsctl` with the same text
+//! that ovs-ofctl gets, fed by the service that `--enable-dummy` adds.
 //!
-//! **Design**: a packet is one message on a stream that stays open, and its answer comes when everything has happened. Events come on streams
-//! of their own; a marker sent through each of them tells that nothing is under way any more.
+//! **Design**: a packet is one message on a stream that stays open, and its answer comes when
+//! everything has happened. Events come on streams of their own; a marker sent through each of them
+//! tells that nothing is under way any more.
 
 mod decisions;
 mod tunnels;
@@ -75,7 +76,8 @@ impl Ours {
         let mut config = "[worker]\nidle_sleep_us = 1000\n\n".to_owned();
         // They are shown after every packet: a large table would take its time each time.
         config += "[conntrack]\nconnections = 4096\n\n";
-        // The clock stands: what is used up does not come again. Nothing waits, and nothing is sent unasked, in Open vSwitch.
+        // The clock stands: what is used up does not come again. Nothing waits, and nothing is sent
+        // unasked, in Open vSwitch.
         config += "[slow_path]\nmisses = 0\npacket_ins = 0\nlearns = 0\nwaiting = 0\n\n[debug]\nannounce = false\n\n";
         config += &format!("[[bridge]]\nname = {BRIDGE:?}\nfail_mode = \"secure\"\n\n");
         config += &format!("[[bridge.port]]\nname = {BRIDGE:?}\ntype = \"dummy\"\nmac = {VTEP_MAC:?}\nmtu = 9000\n\n");
@@ -152,7 +154,8 @@ impl Ours {
         outputs
     }
 
-    /// What happened without a packet that came in. An empty one, which goes nowhere, makes the switch tell.
+    /// What happened without a packet that came in. An empty one, which goes nowhere, makes the
+    /// switch tell.
     fn sent_otherwise(&mut self) -> Effect {
         let outputs = self.receive(1, &[]);
         Effect { outputs, ..self.settle() }

@@ -33,7 +33,8 @@ impl Pair {
         Self { oracle: Oracle::start(ports), ours: Ours::start(ports), ports: ports.to_vec() }
     }
 
-    /// Runs a scenario on both, which decide about each packet anew and tell what they decided. None: Open vSwitch did not survive it.
+    /// Runs a scenario on both, which decide about each packet anew and tell what they decided.
+    /// None: Open vSwitch did not survive it.
     pub(crate) fn run_told(&mut self, steps: &[Step]) -> Option<(Record, Record)> {
         self.oracle.decide(true);
         self.ours.decide(true);
@@ -69,8 +70,8 @@ impl Pair {
         found
     }
 
-    /// Runs a scenario on both, and once more on ours without caches; says what differs, with the least that shows it. None: Open vSwitch
-    /// did not survive it, or not unharmed.
+    /// Runs a scenario on both, and once more on ours without caches; says what differs, with the
+    /// least that shows it. None: Open vSwitch did not survive it, or not unharmed.
     pub(crate) fn check(&mut self, what: &str, steps: &[Step]) -> Result<Option<Record>, String> {
         let Ok((mut expected, mut found)) = self.run(steps) else {
             eprintln!("{what}: Open vSwitch died");
@@ -81,7 +82,8 @@ impl Pair {
             return Ok(None);
         };
         if !are_same(&expected, &found) {
-            // One whose memory is damaged does odd things before it crashes: a difference is what a fresh one shows too.
+            // One whose memory is damaged does odd things before it crashes: a difference is what a
+            // fresh one shows too.
             let before = found;
             self.oracle = Oracle::start(&self.ports);
             let Ok(again) = self.run(steps) else {

@@ -2,8 +2,8 @@
 
 use crate::record::Effect;
 
-/// Checks that a trace named the ports by which the packet left. Traces with alternatives (lengths, meters) name more than one way; NORMAL
-/// learns before it looks up, trace does not.
+/// Checks that a trace named the ports by which the packet left. Traces with alternatives (lengths,
+/// meters) name more than one way; NORMAL learns before it looks up, trace does not.
 ///
 /// # Panics
 /// When it did not.

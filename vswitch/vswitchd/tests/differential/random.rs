@@ -146,7 +146,8 @@ fn without_truncation(text: &str) -> String {
     out
 }
 
-/// Whether a packet, behind whatever tags, is a later fragment, or has an IPv6 header that routes or fragments.
+/// Whether a packet, behind whatever tags, is a later fragment, or has an IPv6 header that routes
+/// or fragments.
 fn hides_checksum(bytes: &[u8]) -> bool {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
     let word = |at: usize| u16::from_be_bytes([byte(at), byte(at + 1)]);
@@ -204,8 +205,9 @@ fn run_if_it_lives(oracle: &mut Oracle, steps: &[Step]) -> Option<Record> {
     }
 }
 
-/// Runs the programs on both switches. Returns what differs; it stops looking when it has found some. For one that Open vSwitch does not survive another one
-/// is taken, so that as many are compared as were asked for; unless it is one of five.
+/// Runs the programs on both switches. Returns what differs; it stops looking when it has found
+/// some. For one that Open vSwitch does not survive another one is taken, so that as many are
+/// compared as were asked for; unless it is one of five.
 pub(crate) fn compare(pair: &mut Pair, scenario: fn(u64) -> Vec<Step>) -> (Summary, Vec<String>) {
     let (mut summary, mut wrong) = (Summary::default(), Vec::new());
     let mut seeds = seeds();

@@ -1,4 +1,5 @@
-//! What a switch did: lines of text, so that two switches are compared, and a case's expectation is written, in one way.
+//! What a switch did: lines of text, so that two switches are compared, and a case's expectation is
+//! written, in one way.
 
 use crate::masks::Decision;
 use std::collections::BTreeMap;
@@ -30,9 +31,11 @@ pub(crate) struct Effect {
     pub(crate) outputs: Vec<(String, Vec<u8>)>,
     /// Packet-ins, in order per controller.
     pub(crate) packet_ins: Vec<PacketIn>,
-    /// Flows with `send_flow_rem` that went. When exactly Open vSwitch tells of them is up to its threads.
+    /// Flows with `send_flow_rem` that went. When exactly Open vSwitch tells of them is up to its
+    /// threads.
     pub(crate) removed: Vec<String>,
-    /// What was decided about a packet, if that was asked for ([`crate::subject::Subject::decide`]).
+    /// What was decided about a packet, if that was asked for
+    /// ([`crate::subject::Subject::decide`]).
     pub(crate) decisions: Vec<Decision>,
 }
 
@@ -45,7 +48,8 @@ impl Effect {
         self.decisions.extend(later.decisions);
     }
 
-    /// What happened at once, in lines. Packets are described relative to `sent`, what the step sent.
+    /// What happened at once, in lines. Packets are described relative to `sent`, what the step
+    /// sent.
     pub(crate) fn lines(&self, sent: &[u8]) -> Vec<String> {
         let outputs = self.outputs.iter().map(|(port, packet)| format!("{port} {}", relative(packet, sent)));
         outputs.chain(self.packet_ins.iter().map(|event| event.line(sent))).collect()
@@ -53,8 +57,9 @@ impl Effect {
 }
 
 impl PacketIn {
-    /// Leaves out of the metadata what only Open vSwitch has: the protocol that goes with a connection's tuple, fields of the tuple that are 0;
-    /// and the tuple behind an error about a reply, or of protocol 0, which Open vSwitch does not show though it can be matched.
+    /// Leaves out of the metadata what only Open vSwitch has: the protocol that goes with a
+    /// connection's tuple, fields of the tuple that are 0; and the tuple behind an error about a
+    /// reply, or of protocol 0, which Open vSwitch does not show though it can be matched.
     pub(crate) fn without_quirks(mut self) -> Self {
         let state = self
             .metadata
@@ -106,8 +111,9 @@ pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
 /// Headers of a tunnel have so many bytes and more.
 const TUNNEL_HEADERS: usize = 38;
 
-/// A packet as a change of another one: `=`, or `= 22:3f 24:66f1` (these bytes from these offsets); `HEX + =`: with these headers in front of it;
-/// `-50 =`: without its first 50 bytes; or all its bytes when the lengths differ otherwise or most of it does.
+/// A packet as a change of another one: `=`, or `= 22:3f 24:66f1` (these bytes from these offsets);
+/// `HEX + =`: with these headers in front of it; `-50 =`: without its first 50 bytes; or all its
+/// bytes when the lengths differ otherwise or most of it does.
 fn relative(packet: &[u8], sent: &[u8]) -> String {
     let (front, missing) = (packet.len().saturating_sub(sent.len()), sent.len().saturating_sub(packet.len()));
     let (rest, of) = (&packet[front..], &sent[missing..]);

@@ -1,4 +1,5 @@
-//! What is done to a switch: a list of steps, one a line, as text (`cases/README.md` has the language).
+//! What is done to a switch: a list of steps, one a line, as text (`cases/README.md` has the
+//! language).
 
 use crate::frame::{self, Names};
 use crate::record::unhex;
@@ -30,7 +31,8 @@ pub(crate) enum Step {
     Watch,
     /// `connections`: records them all.
     Connections,
-    /// `conntrack VERB [ARGUMENTS]`: a command of `ovs-appctl dpctl/...`. What it prints is recorded.
+    /// `conntrack VERB [ARGUMENTS]`: a command of `ovs-appctl dpctl/...`. What it prints is
+    /// recorded.
     Conntrack(String),
     /// `tunnel ...`, `address ...`, ... (`tunnels.rs`)
     Tunnelling(Tunnelling),

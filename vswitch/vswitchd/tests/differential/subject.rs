@@ -13,7 +13,8 @@ pub(crate) const LOCAL: u32 = 65534;
 /// The controller id of the second controller that listens; the first has 0.
 pub(crate) const SECOND_CONTROLLER: u16 = 62373;
 
-/// A switch under test, with one bridge. All calls return when everything that they cause has happened.
+/// A switch under test, with one bridge. All calls return when everything that they cause has
+/// happened.
 pub(crate) trait Subject {
     /// What to call it.
     fn name(&self) -> &'static str;
@@ -21,11 +22,12 @@ pub(crate) trait Subject {
     /// Says whether to look for packet-ins after each step.
     fn expect_packet_ins(&mut self, expected: bool);
 
-    /// Says whether each packet is decided about anew, and its decisions told ([`Effect::decisions`]).
+    /// Says whether each packet is decided about anew, and its decisions told
+    /// ([`Effect::decisions`]).
     fn decide(&mut self, told: bool);
 
-    /// As it was at first: no flows, groups, meters or learned addresses; ports up, no connections or limits of
-    /// them.
+    /// As it was at first: no flows, groups, meters or learned addresses; ports up, no connections
+    /// or limits of them.
     fn reset(&mut self);
 
     /// Adds flows in one transaction.
@@ -52,7 +54,8 @@ pub(crate) trait Subject {
     /// Time goes on.
     fn warp(&mut self, ms: u64) -> Effect;
 
-    /// The connections, one a line, in Open vSwitch's form (`dump-conntrack -s`, less what only one of the two counts).
+    /// The connections, one a line, in Open vSwitch's form (`dump-conntrack -s`, less what only one
+    /// of the two counts).
     fn connections(&mut self) -> Vec<String>;
 
     /// A command of `ovs-appctl dpctl/...` that is about connections; returns what it prints.

@@ -1,7 +1,9 @@
-//! What scenarios do with tunnels: ports, addresses of LOCAL, routes and neighbours; and what is compared of packets in tunnels.
+//! What scenarios do with tunnels: ports, addresses of LOCAL, routes and neighbours; and what is
+//! compared of packets in tunnels.
 //!
-//! **Design**: `br0` is both the bridge of the tunnel ports and the underlay; LOCAL is the VTEP port and has the address [`VTEP_MAC`]. A scenario with
-//! tunnels leaves behind what no command takes away: each switch is started anew after it.
+//! **Design**: `br0` is both the bridge of the tunnel ports and the underlay; LOCAL is the VTEP
+//! port and has the address [`VTEP_MAC`]. A scenario with tunnels leaves behind what no command
+//! takes away: each switch is started anew after it.
 
 /// Ethernet address of LOCAL.
 pub(crate) const VTEP_MAC: &str = "02:00:00:00:00:b0";
@@ -90,8 +92,8 @@ pub(crate) fn port_name(number: u32) -> String {
     format!("t{number}")
 }
 
-/// Packets and bytes that a tunnel port has received, from what `dump-ports` prints. What such a port sends Open vSwitch counts twice, without
-/// headers and with them: that is not compared.
+/// Packets and bytes that a tunnel port has received, from what `dump-ports` prints. What such a
+/// port sends Open vSwitch counts twice, without headers and with them: that is not compared.
 pub(crate) fn received(printed: &str) -> String {
     let number = |key: &str| {
         let (_, rest) = printed.split_once(key)?;
@@ -126,8 +128,9 @@ impl TunnelPorts {
         Self(ports)
     }
 
-    /// Writes 0 for the source ports that a switch chose itself (which is its own affair). A checksum that was right for the packet as it
-    /// was is right for it afterwards, and one that was wrong is as wrong.
+    /// Writes 0 for the source ports that a switch chose itself (which is its own affair). A
+    /// checksum that was right for the packet as it was is right for it afterwards, and one that
+    /// was wrong is as wrong.
     pub(crate) fn normalise(&self, packet: &mut [u8]) {
         if !self.0.is_empty() {
             let mut sums = Vec::new();
@@ -135,7 +138,8 @@ impl TunnelPorts {
         }
     }
 
-    /// The packet that begins at `start`; `sums`: where the checksums are that it lies under, innermost last.
+    /// The packet that begins at `start`; `sums`: where the checksums are that it lies under,
+    /// innermost last.
     fn walk(&self, packet: &mut [u8], start: usize, sums: &mut Vec<usize>, depth: usize) -> Option<()> {
         let depth = depth.checked_sub(1)?;
         let (protocol, at) = transport(packet, start)?;

@@ -18,7 +18,8 @@ use vswitch_proto::v1::pipeline_service_client::PipelineServiceClient;
 /// The bridge.
 pub(crate) const BRIDGE: &str = "br0";
 
-/// Longest time without a heartbeat that a worker may have, whatever it is fed: debug builds are slow, and so is a machine that compiles.
+/// Longest time without a heartbeat that a worker may have, whatever it is fed: debug builds are
+/// slow, and so is a machine that compiles.
 const HEARTBEAT_MS: u64 = 1000;
 
 /// A switch under test. Its clock stands.
@@ -153,8 +154,9 @@ impl Bed {
         drops.map(|(reason, count)| (reason.clone(), count.as_u64().expect("a number"))).collect()
     }
 
-    /// Hands in the packet by p1 three times, the cache full of what the first one led to, and then off. Each time the same must come out, and
-    /// be counted. Returns the ports where it left, and why it was dropped ("-": it was not).
+    /// Hands in the packet by p1 three times, the cache full of what the first one led to, and then
+    /// off. Each time the same must come out, and be counted. Returns the ports where it left, and
+    /// why it was dropped ("-": it was not).
     pub(crate) fn fate(&mut self, packet: &[u8]) -> (Vec<String>, String) {
         let before = self.drops(BRIDGE, "p1");
         let first = self.send("p1", packet);
@@ -207,8 +209,8 @@ impl Bed {
         resident * 4096
     }
 
-    /// What `work` gives, and the time that workers had a core for it. What else the machine does is not
-    /// counted (Linux, `Documentation/scheduler/sched-stats.rst`: `schedstat`).
+    /// What `work` gives, and the time that workers had a core for it. What else the machine does
+    /// is not counted (Linux, `Documentation/scheduler/sched-stats.rst`: `schedstat`).
     pub(crate) fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> (T, Duration) {
         let before = self.worker_time();
         let value = work(self);
@@ -229,7 +231,8 @@ impl Bed {
         Duration::from_nanos(workers.iter().map(nanoseconds).sum())
     }
 
-    /// What holds after every case: workers live, and no packet is held. Call it at the end of a test.
+    /// What holds after every case: workers live, and no packet is held. Call it at the end of a
+    /// test.
     pub(crate) fn settle(&mut self) {
         assert_eq!(self.switch.exited(), None, "vswitchd has ended");
         let workers = self.switch.json(&["worker-show"]);

@@ -1,4 +1,5 @@
-//! T03: action lists that are legal and absurd. What they do is defined, or a budget drops the whole packet by name.
+//! T03: action lists that are legal and absurd. What they do is defined, or a budget drops the
+//! whole packet by name.
 
 use crate::bed::{Bed, udp};
 use std::time::Duration;
@@ -7,7 +8,8 @@ fn tagged(packet: &[u8], tags: usize) -> Vec<u8> {
     [&packet[..12], &[0x81, 0, 0, 5].repeat(tags), &packet[12..]].concat()
 }
 
-/// As many outputs as a list can have, and as many as a packet may lead to; one more drops all of them.
+/// As many outputs as a list can have, and as many as a packet may lead to; one more drops all of
+/// them.
 #[test]
 fn outputs_are_4096() {
     let mut bed = Bed::new(2);
@@ -18,14 +20,16 @@ fn outputs_are_4096() {
         let (ports, reason) = bed.fate(&udp(1));
         assert_eq!((ports.len(), reason.as_str()), wanted, "4090 and {more} outputs");
     }
-    // To ports that are not there, by as many buckets as a group may have: nothing happens, and it has a name.
+    // To ports that are not there, by as many buckets as a group may have: nothing happens, and it
+    // has a name.
     let buckets: String = (3..4099).map(|port| format!(",bucket=output:{port}")).collect();
     bed.load(&[&format!("group add group_id=1,type=all{buckets}"), "actions=group:1"]);
     assert_eq!(bed.fate(&udp(1)), (Vec::new(), "no_port".to_owned()));
     bed.settle();
 }
 
-/// Lists of thousands of actions, executed thousands of times; clones in clones; a stack that only grows.
+/// Lists of thousands of actions, executed thousands of times; clones in clones; a stack that only
+/// grows.
 #[test]
 fn work_is_bounded() {
     let mut bed = Bed::new(2);
@@ -94,8 +98,8 @@ fn of_many_tags_two_are_kept() {
     bed.settle();
 }
 
-/// Where nothing is checked beforehand (in buckets): popping what is not there, setting what the packet does not have, and a stack with nothing on it
-/// change nothing.
+/// Where nothing is checked beforehand (in buckets): popping what is not there, setting what the
+/// packet does not have, and a stack with nothing on it change nothing.
 #[test]
 fn what_is_not_there_is_not_changed() {
     let mut bed = Bed::new(2);

@@ -1,4 +1,5 @@
-//! P14, P27, P30, P31, T04, T07: connections that are too many, translations that cannot be, and programs that ask for them the wrong way.
+//! P14, P27, P30, P31, T04, T07: connections that are too many, translations that cannot be, and
+//! programs that ask for them the wrong way.
 
 use crate::bed::{BRIDGE, Bed, udp};
 use std::collections::BTreeSet;
@@ -98,7 +99,8 @@ fn a_thousand_hosts_ping_with_the_same_id() {
     bed.settle();
 }
 
-/// P27: a flood of new connections of one tenant meets the limit of its zone; others open theirs, and what is established goes on.
+/// P27: a flood of new connections of one tenant meets the limit of its zone; others open theirs,
+/// and what is established goes on.
 #[test]
 fn a_flood_of_one_tenant_meets_its_limit() {
     let mut bed = Bed::new(3);
@@ -123,7 +125,8 @@ fn a_flood_of_one_tenant_meets_its_limit() {
     bed.settle();
 }
 
-/// What is denied behind a commit: neither end makes an established connection of it, whatever it sends.
+/// What is denied behind a commit: neither end makes an established connection of it, whatever it
+/// sends.
 #[test]
 fn what_is_denied_stays_denied() {
     let mut bed = Bed::new(2);
@@ -187,7 +190,8 @@ fn a_range_of_ports_that_is_used_up() {
     bed.settle();
 }
 
-/// P31: a Service's client that is its own backend, a source of nothing, an address of the other family.
+/// P31: a Service's client that is its own backend, a source of nothing, an address of the other
+/// family.
 #[test]
 fn translations_to_oneself_and_to_nonsense() {
     let mut bed = Bed::new(2);
@@ -213,7 +217,8 @@ fn translations_to_oneself_and_to_nonsense() {
     bed.settle();
 }
 
-/// T04: `ct()` where no packet has a connection, with what needs others, in long chains, and forgotten on the way.
+/// T04: `ct()` where no packet has a connection, with what needs others, in long chains, and
+/// forgotten on the way.
 #[test]
 fn ct_in_the_wrong_order() {
     let mut bed = Bed::new(2);
@@ -258,7 +263,8 @@ fn ct_in_the_wrong_order() {
     bed.settle();
 }
 
-/// T07: two programs that use zones, marks and tables in ways that contradict each other, exchanged a thousand times. A packet sees the one or the other.
+/// T07: two programs that use zones, marks and tables in ways that contradict each other, exchanged
+/// a thousand times. A packet sees the one or the other.
 #[test]
 fn programs_are_exchanged_a_thousand_times() {
     let mut bed = Bed::new(3);

@@ -1,4 +1,5 @@
-//! What a mistake in counting would spoil: clauses of conjunctions as messages, and `arp_op`, which has 16 bits in packets and 8 in keys.
+//! What a mistake in counting would spoil: clauses of conjunctions as messages, and `arp_op`, which
+//! has 16 bits in packets and 8 in keys.
 
 use crate::bed::{BRIDGE, Bed, udp};
 use vswitch_proto::v1;
@@ -20,8 +21,8 @@ fn clause(id: u32, clause: u32, clauses: u32) -> A {
     A::Conjunction(v1::ConjunctionAction { id, clause, clauses })
 }
 
-/// Clauses count from 1 in messages as in text: what is added typed is the same as what is added as text, matches, and comes back equal; 0 and
-/// one too many are refused.
+/// Clauses count from 1 in messages as in text: what is added typed is the same as what is added as
+/// text, matches, and comes back equal; 0 and one too many are refused.
 #[test]
 fn clauses_of_conjunctions_count_from_1_in_messages() {
     let mut bed = Bed::new(2);
@@ -78,8 +79,8 @@ fn clauses_of_conjunctions_count_from_1_in_messages() {
     bed.settle();
 }
 
-/// Open vSwitch keeps 8 bits of ARP's operation; `NXM_OF_ARP_OP[]` is 16 nevertheless: the upper ones read as 0, and what is moved there is lost. A
-/// constant that has some is refused.
+/// Open vSwitch keeps 8 bits of ARP's operation; `NXM_OF_ARP_OP[]` is 16 nevertheless: the upper
+/// ones read as 0, and what is moved there is lost. A constant that has some is refused.
 #[test]
 fn arp_op_has_16_bits_for_actions() {
     let mut bed = Bed::new(2);

@@ -1,4 +1,5 @@
-//! T05: learn that replaces itself, that finds what it has learned at once, and that learns a million flows.
+//! T05: learn that replaces itself, that finds what it has learned at once, and that learns a
+//! million flows.
 
 use crate::bed::{BRIDGE, Bed, udp};
 use crate::common::number;
@@ -8,8 +9,8 @@ fn flows(bed: &Bed, filter: &str) -> u64 {
     number(&sums, "flows")
 }
 
-/// A learned flow of the match and priority of the flow that learns takes its place, with its counters: what Open vSwitch does. The next packet
-/// does what the learned flow says.
+/// A learned flow of the match and priority of the flow that learns takes its place, with its
+/// counters: what Open vSwitch does. The next packet does what the learned flow says.
 #[test]
 fn a_learn_that_replaces_its_own_flow() {
     let mut bed = Bed::new(3);
@@ -26,8 +27,9 @@ fn a_learn_that_replaces_its_own_flow() {
     bed.settle();
 }
 
-/// A packet does not meet, still under way, what it has just taught, as in Open vSwitch: this one goes round until the budget ends it. The next one
-/// meets the learned flow, with the caches and without.
+/// A packet does not meet, still under way, what it has just taught, as in Open vSwitch: this one
+/// goes round until the budget ends it. The next one meets the learned flow, with the caches and
+/// without.
 #[test]
 fn what_a_packet_teaches_is_for_the_next_one() {
     let mut bed = Bed::new(3);
@@ -61,14 +63,16 @@ fn a_learn_has_its_own_quota() {
     bed.settle();
 }
 
-/// A million flows to learn: a table takes what the limit says, the bridge too; the rest is refused and counted. Hand-made flows are not in the way of
-/// it, packets go on, and when the learned flows are deleted there is room again.
+/// A million flows to learn: a table takes what the limit says, the bridge too; the rest is refused
+/// and counted. Hand-made flows are not in the way of it, packets go on, and when the learned flows
+/// are deleted there is room again.
 #[test]
 fn a_million_learned_flows_stop_at_the_limit() {
     let mut bed = Bed::new(3);
     let limits = bed.limits();
     let (per_table, per_bridge) = (u64::from(limits.learned_per_table_max), u64::from(limits.learned_per_bridge_max));
-    // 100 flows of a packet into each table: one for each constant, and each source port. Then on to the port.
+    // 100 flows of a packet into each table: one for each constant, and each source port. Then on
+    // to the port.
     const AT_ONCE: u64 = 100;
     let learn = |table: u32, i: u64| {
         format!(
@@ -100,7 +104,8 @@ fn a_million_learned_flows_stop_at_the_limit() {
     assert_eq!(bed.ports("p1", &udp(9)), ["p2"]);
     bed.vsctl("del-flows", &["cookie=0x9/-1"], None).expect("deleted");
     assert_eq!(flows(&bed, "cookie=0x9/-1"), 0);
-    // The worker slept meanwhile. It is not for the next packet to wait until all of them are freed.
+    // The worker slept meanwhile. It is not for the next packet to wait until all of them are
+    // freed.
     let start = std::time::Instant::now();
     bed.ports("p1", &udp(9));
     eprintln!("the next packet: {:?}", start.elapsed());
@@ -108,7 +113,8 @@ fn a_million_learned_flows_stop_at_the_limit() {
     bed.settle();
 }
 
-/// What a packet causes is kept with the decision about it: 900 learns take 600 KB. Such decisions are not kept, whoever asks for how many of them.
+/// What a packet causes is kept with the decision about it: 900 learns take 600 KB. Such decisions
+/// are not kept, whoever asks for how many of them.
 #[test]
 fn large_decisions_do_not_fill_the_memory() {
     let mut bed = Bed::new(3);
@@ -139,7 +145,8 @@ fn from(source: u16) -> Vec<u8> {
     packet
 }
 
-/// A packet that would learn 4,000 flows over and over: 4,096 learns are its share of work; beyond, it is dropped by name.
+/// A packet that would learn 4,000 flows over and over: 4,096 learns are its share of work; beyond,
+/// it is dropped by name.
 #[test]
 fn one_packet_learns_so_many_flows_and_no_more() {
     let mut bed = Bed::new(3);

@@ -1,4 +1,5 @@
-//! T02: as much of everything as the switch says that it takes, and one more: refused by name, and what is there still works.
+//! T02: as much of everything as the switch says that it takes, and one more: refused by name, and
+//! what is there still works.
 
 use crate::bed::{Bed, udp};
 use std::fmt::Write;
@@ -114,8 +115,8 @@ fn a_table_takes_a_million_flows() {
     bed.settle();
 }
 
-/// 100,000 flows with as many masks in one table: the worst that a classifier can be given. A packet is decided in bounded time, and what was decided is
-/// not decided again.
+/// 100,000 flows with as many masks in one table: the worst that a classifier can be given. A
+/// packet is decided in bounded time, and what was decided is not decided again.
 #[test]
 fn a_hundred_thousand_masks() {
     let mut bed = Bed::new(2);

@@ -1,5 +1,6 @@
-//! T01, T08: programs that never end, and packets that come back to where they were. A budget stops them: the whole packet is dropped, what had
-//! been sent for it before included, and counted under the budget's name.
+//! T01, T08: programs that never end, and packets that come back to where they were. A budget stops
+//! them: the whole packet is dropped, what had been sent for it before included, and counted under
+//! the budget's name.
 
 use crate::bed::{BRIDGE, Bed, udp};
 use std::time::Duration;
@@ -7,7 +8,8 @@ use std::time::Duration;
 /// Longest time that one packet may hold a worker, in a debug build.
 const PACKET_MAX: Duration = Duration::from_secs(10);
 
-/// Loads a program, hands packets in and says what became of them: where they left, and why they were dropped.
+/// Loads a program, hands packets in and says what became of them: where they left, and why they
+/// were dropped.
 fn fate(bed: &mut Bed, program: &[String]) -> (usize, String) {
     bed.load(&program.iter().map(String::as_str).collect::<Vec<_>>());
     let ((ports, reason), took) = bed.timed(|bed| bed.fate(&udp(1)));
@@ -88,7 +90,8 @@ fn resubmits_are_4096() {
     bed.settle();
 }
 
-/// A group that names itself, groups in a circle, a chain of groups; 63 in a chain pass, 1,000 (T02) do not.
+/// A group that names itself, groups in a circle, a chain of groups; 63 in a chain pass, 1,000
+/// (T02) do not.
 #[test]
 fn groups_that_lead_to_themselves() {
     let mut bed = Bed::new(3);
@@ -125,7 +128,8 @@ fn groups_that_lead_to_themselves() {
     bed.settle();
 }
 
-/// A bridge with the ports a and c, and br1 with b and d, joined twice (a to b, c to d); q1 is a port of br1.
+/// A bridge with the ports a and c, and br1 with b and d, joined twice (a to b, c to d); q1 is a
+/// port of br1.
 fn joined() -> Bed {
     let patch = |name: &str, peer: &str, number: u32| {
         format!("[[bridge.port]]\nname = {name:?}\nnumber = {number}\ntype = \"patch\"\npeer = {peer:?}\n\n")
@@ -137,8 +141,9 @@ fn joined() -> Bed {
     Bed::with(3, "", &sections)
 }
 
-/// T08: bridges that send to each other without end. Open vSwitch keeps what was sent before the loop is cut (33 copies here): we chose the one rule
-/// that a packet that exceeds a budget is dropped, whatever the budget.
+/// T08: bridges that send to each other without end. Open vSwitch keeps what was sent before the
+/// loop is cut (33 copies here): we chose the one rule that a packet that exceeds a budget is
+/// dropped, whatever the budget.
 #[test]
 fn a_loop_of_bridges_drops_the_whole_packet() {
     let mut bed = joined();
@@ -165,7 +170,8 @@ fn a_loop_of_bridges_drops_the_whole_packet() {
     bed.settle();
 }
 
-/// T08: copies to the port that a packet came from, as a mirror would make them: skipped, unless they are asked for by name, and then once per request.
+/// T08: copies to the port that a packet came from, as a mirror would make them: skipped, unless
+/// they are asked for by name, and then once per request.
 #[test]
 fn a_mirror_to_itself_ends() {
     let mut bed = Bed::new(3);

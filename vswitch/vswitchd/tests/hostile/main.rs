@@ -1,8 +1,10 @@
-//! Bad input, through the daemon itself: `vswitchd` with dummy ports, `vsctl` and gRPC beside it. What is refused names its place and changes
-//! nothing; what is accepted and too much is stopped by a budget, drops the whole packet and is counted under a name.
+//! Bad input, through the daemon itself: `vswitchd` with dummy ports, `vsctl` and gRPC beside it.
+//! What is refused names its place and changes nothing; what is accepted and too much is stopped by
+//! a budget, drops the whole packet and is counted under a name.
 //!
 //! Each test says what it fed in and what should have come out. Numbers such as `T01` and `P05` are
-//! those of docs/testing.md, "Numbers of hostile inputs". What Open vSwitch 3.1 does is said where we do something else.
+//! those of docs/testing.md, "Numbers of hostile inputs". What Open vSwitch 3.1 does is said where
+//! we do something else.
 
 #![allow(clippy::print_stderr)] // captured and shown by the test runner
 

@@ -1,10 +1,12 @@
-//! Malformed packets: by default what Open vSwitch does with them, on a strict bridge or port a drop with a name.
+//! Malformed packets: by default what Open vSwitch does with them, on a strict bridge or port a
+//! drop with a name.
 
 use crate::bed::{BRIDGE, Bed};
 use std::collections::BTreeMap;
 use vswitch_testkit::frames::*;
 
-/// Number and what is fed in, the frame, why it is dropped on an ordinary port and on a strict one ("-": it is not).
+/// Number and what is fed in, the frame, why it is dropped on an ordinary port and on a strict one
+/// ("-": it is not).
 type Case = (&'static str, Vec<u8>, &'static str, &'static str);
 
 fn with(mut frame: Vec<u8>, at: usize, bits: u8) -> Vec<u8> {
@@ -127,8 +129,9 @@ fn neighbours_and_extensions() -> Vec<Case> {
     ]
 }
 
-/// Every case on an ordinary bridge, on a strict bridge, on a strict port, and on an ordinary bridge again: what leaves is what came, and what does
-/// not is counted under its name, where it came in, and nowhere else.
+/// Every case on an ordinary bridge, on a strict bridge, on a strict port, and on an ordinary
+/// bridge again: what leaves is what came, and what does not is counted under its name, where it
+/// came in, and nowhere else.
 #[test]
 fn what_open_vswitch_forwards_a_strict_port_drops_by_name() {
     let mut bed = Bed::new(2);
@@ -171,7 +174,8 @@ fn what_open_vswitch_forwards_a_strict_port_drops_by_name() {
     bed.settle();
 }
 
-/// What rules see of malformed packets by default (P05, P11, P16, P20): the fields that Open vSwitch gives them.
+/// What rules see of malformed packets by default (P05, P11, P16, P20): the fields that Open
+/// vSwitch gives them.
 #[test]
 fn rules_see_zeros_in_broken_headers() {
     let mut bed = Bed::new(2);
@@ -191,8 +195,9 @@ fn rules_see_zeros_in_broken_headers() {
     bed.settle();
 }
 
-/// P06, P08: what a packet of one kind leaves in the caches is not used for one of another. All 256 protocols, with and without padding, each
-/// beside the others; with the cache and without it the same bytes leave.
+/// P06, P08: what a packet of one kind leaves in the caches is not used for one of another. All 256
+/// protocols, with and without padding, each beside the others; with the cache and without it the
+/// same bytes leave.
 #[test]
 fn no_packet_suffers_from_what_another_taught_the_cache() {
     let mut bed = Bed::new(3);
@@ -223,7 +228,8 @@ fn no_packet_suffers_from_what_another_taught_the_cache() {
     bed.settle();
 }
 
-/// P09: dec_ttl at 0 and 1, on both kinds of addresses, and a packet that two bridges pass to each other until its TTL is used up.
+/// P09: dec_ttl at 0 and 1, on both kinds of addresses, and a packet that two bridges pass to each
+/// other until its TTL is used up.
 #[test]
 fn a_ttl_that_is_used_up_ends_a_packet_by_name() {
     let patches = "[[bridge]]\nname = \"br1\"\nfail_mode = \"secure\"\n\n\
@@ -239,7 +245,8 @@ fn a_ttl_that_is_used_up_ends_a_packet_by_name() {
             assert_eq!(bed.fate(&frame), (wanted, reason.to_owned()), "TTL {ttl}");
         }
     }
-    // Round and round between the bridges: the TTL ends it at the 20th, and each round's copy has left.
+    // Round and round between the bridges: the TTL ends it at the 20th, and each round's copy has
+    // left.
     bed.load(&["in_port=1,ip,actions=output:9", "in_port=9,ip,actions=dec_ttl,output:2,IN_PORT"]);
     bed.switch.vsctl_ok(&["add-flow", "br1", "ip,actions=IN_PORT"]);
     let frame = Ip4 { ttl: 20, ..Ip4::new(17) }.frame(&sealed4(17, udp(None, b"ping")));
@@ -251,8 +258,8 @@ fn a_ttl_that_is_used_up_ends_a_packet_by_name() {
     bed.settle();
 }
 
-/// P20, P21: a port that claims 400 addresses of a table of 64 gets its share and no more, what it does not get is flooded, and other ports still
-/// learn theirs; a static address stays where it is.
+/// P20, P21: a port that claims 400 addresses of a table of 64 gets its share and no more, what it
+/// does not get is flooded, and other ports still learn theirs; a static address stays where it is.
 #[test]
 fn a_flood_of_addresses_stays_within_the_table() {
     let mut bed = Bed::with(3, "fdb_entries = 64", "");
@@ -282,7 +289,8 @@ fn a_flood_of_addresses_stays_within_the_table() {
     bed.settle();
 }
 
-/// P22: what control protocols send from a tenant's port is never handed to a controller unasked; NORMAL forwards none of it that is for bridges.
+/// P22: what control protocols send from a tenant's port is never handed to a controller unasked;
+/// NORMAL forwards none of it that is for bridges.
 #[test]
 fn control_protocols_are_dropped_by_normal_and_reach_nobody() {
     let mut bed = Bed::new(2);

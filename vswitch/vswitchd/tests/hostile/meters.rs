@@ -7,7 +7,8 @@ fn pass(bed: &mut Bed, packets: u16) -> usize {
     (0..packets).filter(|_| !bed.ports("p1", &udp(1)).is_empty()).count()
 }
 
-/// The lowest rate, the highest, and the highest burst. (0 is refused: it would let nothing pass, which drop says better.)
+/// The lowest rate, the highest, and the highest burst. (0 is refused: it would let nothing pass,
+/// which drop says better.)
 #[test]
 fn rates_at_their_ends() {
     let mut bed = Bed::new(2);
@@ -28,7 +29,8 @@ fn rates_at_their_ends() {
         shown.contains("packet_in_count:20 byte_in_count:1200") && shown.contains("packet_count:17 byte_count:1020"),
         "{shown}"
     );
-    // Less than a packet a second: 1 kbit/s are 125 bytes; a packet of 60 passes while there is that much.
+    // Less than a packet a second: 1 kbit/s are 125 bytes; a packet of 60 passes while there is
+    // that much.
     bed.load(&[&meter("kbps,burst,band=type=drop,rate=1,burst_size=1"), "actions=meter:1,output:2"]);
     assert_eq!(pass(&mut bed, 5), 2);
     for text in [

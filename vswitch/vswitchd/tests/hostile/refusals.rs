@@ -1,4 +1,5 @@
-//! Programs that cannot be: refused with the place, the reason and what to do instead, and nothing has changed.
+//! Programs that cannot be: refused with the place, the reason and what to do instead, and nothing
+//! has changed.
 
 use crate::bed::Bed;
 use vswitch_proto::v1;
@@ -18,7 +19,8 @@ fn check(bed: &Bed, cases: &[(&str, &str)]) {
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// T01: a goto can only go on: a cycle of gotos cannot be written. Missing groups and meters, wherever they are named.
+/// T01: a goto can only go on: a cycle of gotos cannot be written. Missing groups and meters,
+/// wherever they are named.
 #[test]
 fn gotos_backwards_and_missing_groups_and_meters() {
     let group = "OFPBAC_BAD_OUT_GROUP: group 7 does not exist; add it in the same transaction, or before";
@@ -106,7 +108,8 @@ fn missing_prerequisites_and_values_that_do_not_fit() {
     );
 }
 
-/// T03: lists that no packet could follow. (10,000 outputs would fit no OpenFlow message; 4,090 do.)
+/// T03: lists that no packet could follow. (10,000 outputs would fit no OpenFlow message; 4,090
+/// do.)
 #[test]
 fn lists_that_are_too_long_or_make_no_sense() {
     let outputs = format!("actions={}", vec!["output:1"; 10_000].join(","));
@@ -161,7 +164,8 @@ fn lists_that_are_too_long_or_make_no_sense() {
     );
 }
 
-/// T04, as far as it is a matter of text: ct() without IP, NAT without commit, ranges that run backwards.
+/// T04, as far as it is a matter of text: ct() without IP, NAT without commit, ranges that run
+/// backwards.
 #[test]
 fn connection_tracking_in_wrong_order() {
     check(
@@ -268,7 +272,8 @@ fn inserted_buckets_obey_the_type_of_their_group() {
         &insert(2, "bucket_id:3,weight:1,output:2"),
         &insert(3, "bucket_id:2,watch_port:2,output:2"),
     ]);
-    // As ovs-ofctl prints it: a bucket that is inserted without a weight has none, whatever the group.
+    // As ovs-ofctl prints it: a bucket that is inserted without a weight has none, whatever the
+    // group.
     let wanted = [
         " group_id=1,type=all,bucket=bucket_id:1,actions=output:1,bucket=bucket_id:2,actions=output:2",
         " group_id=2,type=select,bucket=bucket_id:1,actions=output:1,bucket=bucket_id:2,weight:0,actions=output:2,bucket=bucket_id:3,actions=output:2",

@@ -1,4 +1,5 @@
-//! P35: every packet is of a new kind, asks for a controller, teaches. What a port may cause is bounded, and others do not pay for it.
+//! P35: every packet is of a new kind, asks for a controller, teaches. What a port may cause is
+//! bounded, and others do not pay for it.
 
 use crate::bed::{BRIDGE, Bed};
 use vswitch_proto::v1;
@@ -16,7 +17,8 @@ fn dropped(bed: &Bed, port: &str, reason: &str) -> u64 {
     bed.drops(BRIDGE, port).get(reason).copied().unwrap_or(0)
 }
 
-/// Every source port is a kind of its own. One port brings 200 of them, the other one, packet by packet between them, 40.
+/// Every source port is a kind of its own. One port brings 200 of them, the other one, packet by
+/// packet between them, 40.
 #[test]
 fn a_storm_of_misses_costs_others_nothing() {
     let mut bed = Bed::with(3, "", RATES);

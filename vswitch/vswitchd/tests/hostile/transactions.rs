@@ -33,7 +33,8 @@ fn file(bed: &Bed, name: &str, at: usize, bad: &str) -> PathBuf {
     path
 }
 
-/// Bad text and bad references, in the first line, in the middle and in the last, by each verb that takes files.
+/// Bad text and bad references, in the first line, in the middle and in the last, by each verb that
+/// takes files.
 #[test]
 fn one_bad_line_in_100_000_changes_nothing_and_is_named_by_its_number() {
     let bed = Bed::new(2);
@@ -112,7 +113,8 @@ fn all_bad_lines_are_told_at_once() {
     assert_eq!(bed.vsctl("dump-flows", &["--no-stats"], None), Ok(String::new()));
 }
 
-/// What is no line at all: other encodings, lines without end, a file that ends in the middle, a file that is not there.
+/// What is no line at all: other encodings, lines without end, a file that ends in the middle, a
+/// file that is not there.
 #[test]
 fn what_is_no_text_is_refused() {
     let bed = Bed::new(2);
@@ -137,8 +139,9 @@ fn what_is_no_text_is_refused() {
     assert_eq!(bed.vsctl("dump-flows", &["--no-stats"], None), Ok(String::new()));
 }
 
-/// Over gRPC: the place, code, reason, field and hint of an update stand in its status, the others are told to be not applied; what has no
-/// commit is not applied; too many updates are refused with their limit.
+/// Over gRPC: the place, code, reason, field and hint of an update stand in its status, the others
+/// are told to be not applied; what has no commit is not applied; too many updates are refused with
+/// their limit.
 #[test]
 fn statuses_tell_every_update_how_it_went() {
     use v1::update::Update as U;
@@ -156,7 +159,8 @@ fn statuses_tell_every_update_how_it_went() {
     let told = bed
         .write(vec![line("actions=drop"), line("actions=group:3"), U::DeleteGroups(v1::DeleteById::default())])
         .expect("an answer");
-    // The deletion comes behind it, and takes the flow with it: that is no error (the group might have been there).
+    // The deletion comes behind it, and takes the flow with it: that is no error (the group might
+    // have been there).
     assert!(!told.applied || told.statuses[1].affected <= 1, "{told:?}");
     // The first update of another kind: of a table that is not for flows.
     let told = bed.write(vec![U::AddFlow(v1::Flow { table: 254, ..Default::default() })]).expect("an answer");

@@ -64,7 +64,8 @@ fn devices() -> (Switch, [Guest; 2]) {
     (switch, guests)
 }
 
-/// Gives guest `me` (1 or 2) its addresses and a file to ask for. From device i of the one to device j of the other there are subnets of their own.
+/// Gives guest `me` (1 or 2) its addresses and a file to ask for. From device i of the one to
+/// device j of the other there are subnets of their own.
 fn configure(guest: &mut Guest, me: u8) {
     // Several devices in one broadcast domain: each answers for its own addresses only.
     guest.run(
@@ -84,8 +85,8 @@ fn configure(guest: &mut Guest, me: u8) {
     guest.run("mkdir /tmp/www; head -c 300000 /dev/urandom >/tmp/www/file; httpd -p 7000 -h /tmp/www");
 }
 
-/// The file of `server` (guest 1 or 2) by way of device `i` of guest a and each device of guest b: what arrived as something else. Of each pair one way is over IPv4, the other one over
-/// IPv6.
+/// The file of `server` (guest 1 or 2) by way of device `i` of guest a and each device of guest b:
+/// what arrived as something else. Of each pair one way is over IPv4, the other one over IPv6.
 fn fetch(client: &mut Guest, server: u8, i: usize, whole: &str) -> String {
     let mut urls = String::new();
     for j in 0..SETS.len() {
@@ -130,7 +131,8 @@ fn every_pair_of_feature_sets_carries_tcp_unharmed() {
     }
 }
 
-/// `port-caps` of a guest's port: all is offered that is asked for, used what the guest has, and the rest the switch did itself.
+/// `port-caps` of a guest's port: all is offered that is asked for, used what the guest has, and
+/// the rest the switch did itself.
 fn used_is_what_was_left(ports: &Value, port: &str, set: &Set) {
     let named = |list: &Value, name: &str| {
         list.as_array().and_then(|list| list.iter().find(|item| item["name"] == name)).cloned().unwrap_or_default()

@@ -1,5 +1,5 @@
-//! vhost-user ports of a real `vswitchd`, with Linux in QEMU as the guests: what their kernels send and accept, with every offload
-//! that they can choose.
+//! vhost-user ports of a real `vswitchd`, with Linux in QEMU as the guests: what their kernels send
+//! and accept, with every offload that they can choose.
 
 mod features;
 mod restarts;
@@ -105,8 +105,8 @@ fn guests_talk_over_tcp_udp_and_icmp_with_large_sends() {
     }
 }
 
-/// Waits in a guest for what somebody sends it over TCP. (netcat would hang up on the sender if it had nothing to send itself: it listens to
-/// the console, which says nothing.)
+/// Waits in a guest for what somebody sends it over TCP. (netcat would hang up on the sender if it
+/// had nothing to send itself: it listens to the console, which says nothing.)
 fn expect_file(to: &mut Guest) {
     to.run("rm -f /tmp/got /tmp/done; (timeout 60 nc -l -p 7000 </dev/ttyS0 >/tmp/got; touch /tmp/done) &");
     wait_for("netcat listens", SOON, || to.exec("netstat -ltn | grep -q :7000").0);
@@ -144,7 +144,8 @@ fn guests_and_hosts_exchange_tcp_with_all_offloads_on() {
     assert_eq!(a.receive_errors(), [""; 0]);
 }
 
-/// Rules of a Service: a's connections to 10.96.0.1 go to b, tracked, with both addresses and one port translated.
+/// Rules of a Service: a's connections to 10.96.0.1 go to b, tracked, with both addresses and one
+/// port translated.
 const SERVICE: &str = "
 table=0,arp,actions=normal
 table=0,icmp6,actions=normal
@@ -190,7 +191,8 @@ priority=200,ip,nw_dst=10.0.0.97,actions=mod_nw_src:10.0.0.97,mod_nw_dst:10.0.0.
 priority=0,actions=normal
 ";
 
-/// As a Pod does that is the endpoint of a Service and asks it. Its long packets are borrowed and for itself; others' are on their way meanwhile.
+/// As a Pod does that is the endpoint of a Service and asks it. Its long packets are borrowed and
+/// for itself; others' are on their way meanwhile.
 #[test]
 fn a_guest_that_talks_to_itself_through_the_switch_gets_all_of_it() {
     let (switch, [mut a, mut b]) = two_guests(["", ""]);

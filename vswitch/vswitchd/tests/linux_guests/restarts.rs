@@ -10,7 +10,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const RESUME: Duration = Duration::from_secs(60);
 /// How often an end goes away at most until traffic resumes within [`SECOND`].
 const ATTEMPTS: usize = 5;
-/// A kernel whose link was down asks for its neighbours anew, once a second: here it knows the one that is pinged.
+/// A kernel whose link was down asks for its neighbours anew, once a second: here it knows the one
+/// that is pinged.
 const KNOWN: &str = "nud permanent dev eth0";
 /// A guest with several queue pairs must find all of them again.
 const QUEUES: u16 = 2;
@@ -54,7 +55,8 @@ fn delivered(switch: &Switch, ports: [&str; 2]) -> [u64; 2] {
 
 const BOTH: [&str; 2] = ["a", "b"];
 
-/// Both ends are there, and one pings the other all the time: waits until packets reach both again. Returns how long that took.
+/// Both ends are there, and one pings the other all the time: waits until packets reach both again.
+/// Returns how long that took.
 fn resumes(switch: &Switch, ports: [&str; 2], why: &str, before: [u64; 2]) -> Duration {
     let since = Instant::now();
     wait_for(&format!("{why}: packets reach both"), RESUME, || {
@@ -174,7 +176,8 @@ fn connections_survive_the_switch_and_a_pause() {
     }
 }
 
-/// Guest b is back, and guest a has pinged it all the time. Returns how long it took until packets reached both.
+/// Guest b is back, and guest a has pinged it all the time. Returns how long it took until packets
+/// reached both.
 fn comes_back(switch: &Switch, a: &mut Guest, b: &mut Guest, why: &str) -> Duration {
     let before = delivered(switch, BOTH);
     configure(b, 2, QUEUES);
@@ -288,10 +291,12 @@ fn packed_rings_by_option_fail_cleanly_with_the_switch() {
     assert!(offloads(&switch, "a").contains("ring_packed"), "{}", offloads(&switch, "a"));
     assert!(!offloads(&switch, "b").contains("ring_packed"), "{}", offloads(&switch, "b"));
     host.ns.run(&["sh", "-c", "iperf3 -s -D"]);
-    a.run("iperf3 -c 10.99.0.1 -t 1 && iperf3 -c 10.99.0.1 -t 1 -R"); // long enough for many turns of the rings
+    // Long enough for many turns of the rings
+    a.run("iperf3 -c 10.99.0.1 -t 1 && iperf3 -c 10.99.0.1 -t 1 -R");
 
-    // QEMU does not know how far a switch that was killed had come in a packed ring: this guest's device may stand still until it is
-    // set up anew. Everybody else goes on, and so does it after that.
+    // QEMU does not know how far a switch that was killed had come in a packed ring: this guest's
+    // device may stand still until it is set up anew. Everybody else goes on, and so does it after
+    // that.
     switch.kill();
     switch.start_again();
     b.wait_reaches("10.99.0.1", RESUME);

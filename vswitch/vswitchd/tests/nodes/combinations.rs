@@ -1,4 +1,5 @@
-//! Configurations: each value of a property with each value of each other one, wherever a Node may be so.
+//! Configurations: each value of a property with each value of each other one, wherever a Node may
+//! be so.
 
 use crate::objects::{Families, Layout, Mode, Proxy};
 use std::collections::BTreeSet;

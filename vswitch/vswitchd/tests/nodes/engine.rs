@@ -1,4 +1,5 @@
-//! L7 rules with an engine that reads TCP: what it is not given both directions of, with one pair of ends, it does not let pass.
+//! L7 rules with an engine that reads TCP: what it is not given both directions of, with one pair
+//! of ends, it does not let pass.
 
 use crate::frame::{ACK, SYN, Segment};
 use crate::objects::{self, Families, Layout, Mode, Proxy};

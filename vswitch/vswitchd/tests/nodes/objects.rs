@@ -120,7 +120,8 @@ fn octets(mac: Mac) -> Option<MacAddress> {
     Some(MacAddress { octets: mac.to_vec() })
 }
 
-/// By which port packets for a Pod of another Node leave. `c`'s Node is on this one's link, `f`'s behind a router.
+/// By which port packets for a Pod of another Node leave. `c`'s Node is on this one's link, `f`'s
+/// behind a router.
 pub(crate) fn path(layout: &Layout, who: &str) -> &'static str {
     match layout.mode {
         Mode::Encap => "tun",

@@ -56,7 +56,8 @@ impl Expected<'_> {
         for client in ["a", "c", "outside"] {
             self.add(client, self.of("d"), 80, Outcome::Silence);
         }
-        // A probe of the host's own is no policy's; where it has a port of its own, or none is known, its packets are anybody's.
+        // A probe of the host's own is no policy's; where it has a port of its own, or none is
+        // known, its packets are anybody's.
         let by_address = self.layout.proxy == Proxy::All && !self.layout.probe;
         if by_address {
             self.seen("host", self.of("d"), 80, "d");

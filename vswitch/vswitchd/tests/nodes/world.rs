@@ -1,7 +1,9 @@
-//! Who is around the switch, and what they do with a packet: Pods, the Node's kernel, other Nodes, the world outside, the engine.
+//! Who is around the switch, and what they do with a packet: Pods, the Node's kernel, other Nodes,
+//! the world outside, the engine.
 //!
-//! The kernel forwards. Where the switch translates for no Service it does so itself, as kube-proxy sets it up, and remembers connections; what comes
-//! back with the MAC address of packets that enter again it leads on as it is.
+//! The kernel forwards. Where the switch translates for no Service it does so itself, as kube-proxy
+//! sets it up, and remembers connections; what comes back with the MAC address of packets that
+//! enter again it leads on as it is.
 
 use crate::engine::Engine;
 use crate::frame::{ACK, Mac, PSH, RST, SYN, Segment};
@@ -68,7 +70,8 @@ impl World {
         self.translated.clear();
     }
 
-    /// A connection of a client (`a`, `host`, `c`, `outside`, ...) with an address and port: made, one question, one answer.
+    /// A connection of a client (`a`, `host`, `c`, `outside`, ...) with an address and port: made,
+    /// one question, one answer.
     pub(crate) fn ask(&mut self, client: &'static str, family: usize, to: IpAddr, port: u16) -> Outcome {
         self.ask_from(client, objects::address(&self.layout, client, family), to, port)
     }
@@ -185,7 +188,8 @@ impl World {
         }
         let destination = segment.destination;
         if let Some(pod) = objects::pod_of(&self.layout, destination) {
-            // What enters again takes the way of Services, where nobody has been asked for a MAC address.
+            // What enters again takes the way of Services, where nobody has been asked for a MAC
+            // address.
             let direct = self.layout.mode == Mode::Encap || self.layout.mode != Mode::PolicyOnly && !by_service;
             (segment.from, segment.to) =
                 (objects::mac("gw"), if direct { objects::mac(pod) } else { objects::VIRTUAL });

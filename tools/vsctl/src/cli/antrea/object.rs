@@ -64,7 +64,8 @@ const KINDS: [Known; 12] = [
     (Kind::Node, &["node"], Form::Nothing),
 ];
 
-/// Beginnings of policies' names. As kinds they say the same: `np/default/web` is `policy/np:default/web`.
+/// Beginnings of policies' names. As kinds they say the same: `np/default/web` is
+/// `policy/np:default/web`.
 const POLICIES: [&str; 3] = ["np", "anp", "acnp"];
 
 /// The word for a kind, in answers and arguments.

@@ -11,7 +11,8 @@ pub(crate) enum EventWord {
     PolicyLog,
     /// A connection to a Service without endpoints was refused.
     ServiceRefused,
-    /// A packet waits for an answer of the agent, which has taken its category over; only if asked for.
+    /// A packet waits for an answer of the agent, which has taken its category over; only if asked
+    /// for.
     PacketToAnswer,
     /// A DNS answer told of a name that rules use.
     FqdnLearned,

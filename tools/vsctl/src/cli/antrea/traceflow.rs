@@ -8,10 +8,12 @@ use std::time::Duration;
 /// What is to be traced. Without an end and a role: which Traceflows run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TraceFlow {
-    /// Where it begins: a Pod of this Node (NAMESPACE/NAME), or an address; of live traffic also any.
+    /// Where it begins: a Pod of this Node (NAMESPACE/NAME), or an address; of live traffic also
+    /// any.
     #[arg(value_name = "SOURCE", value_parser = end)]
     pub(crate) source: Option<End>,
-    /// Where it is to go: a Pod of this Node, service/NAMESPACE/NAME, or an address; of live traffic also any.
+    /// Where it is to go: a Pod of this Node, service/NAMESPACE/NAME, or an address; of live
+    /// traffic also any.
     #[arg(value_name = "DESTINATION", value_parser = end)]
     pub(crate) destination: Option<End>,
     /// Its protocol: given none, that of the Service, else ICMP; of live traffic any.

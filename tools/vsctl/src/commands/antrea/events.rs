@@ -51,7 +51,8 @@ const fn gate(open: bool) -> &'static str {
     if open { "open" } else { "shut" }
 }
 
-/// `np:default/web ingress-0 (7)`: a rule; one that the switch does not know any more by its number.
+/// `np:default/web ingress-0 (7)`: a rule; one that the switch does not know any more by its
+/// number.
 pub(super) fn rule(rule: Option<&v1::RuleRef>) -> String {
     match rule {
         None => "-".to_owned(),

@@ -97,7 +97,8 @@ async fn services(client: &Client, names: &[String], by: By) -> Answer {
     }
 }
 
-/// A refusal without words, put into some: a switch that does not know a service says no more than that.
+/// A refusal without words, put into some: a switch that does not know a service says no more than
+/// that.
 fn explained(error: Error) -> Error {
     match error {
         Error::Refused(status) if status.code() == Code::Unimplemented && status.message().is_empty() => {

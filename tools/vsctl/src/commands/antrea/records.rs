@@ -81,7 +81,8 @@ fn verdict_json(told: Option<&v1::FlowVerdict>) -> Value {
     json!({ "rule": rule_json(told.rule.as_ref()), "action": some(told.action.clone()) })
 }
 
-/// `new 12:00:00.000 tcp,src=...,dport=80 reply=(...) from=pod pod=default/web to=default/db service=a/b:http packets=3/2 bytes=200/180`.
+/// `new 12:00:00.000 tcp,src=...,dport=80 reply=(...) from=pod pod=default/web to=default/db
+/// service=a/b:http packets=3/2 bytes=200/180`.
 fn text(record: &FlowRecord) -> String {
     let mut text =
         format!("{} {} {}", word(record.kind()), clock(record.start_unix_ms), tuple(record.original.as_ref()));

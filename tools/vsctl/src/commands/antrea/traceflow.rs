@@ -1,4 +1,5 @@
-//! `trace-flow`: what happens to a packet, told by the packet itself, and what would happen by the tables.
+//! `trace-flow`: what happens to a packet, told by the packet itself, and what would happen by the
+//! tables.
 
 use super::listing::cells;
 use super::words::{now_ms, or_dash, some};

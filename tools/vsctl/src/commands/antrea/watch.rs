@@ -14,10 +14,12 @@ use std::io::Write;
 use tonic::Streaming;
 use vswitch_proto::antrea::v1;
 
-/// What two readings of the same beginning may differ by: it is told as an age, taken from a clock that is read later.
+/// What two readings of the same beginning may differ by: it is told as an age, taken from a clock
+/// that is read later.
 const SINCE_JITTER_MS: u64 = 1000;
 
-/// Writes one line for each rule, then one for each whose counters changed, until there were as many as asked for or the switch stops.
+/// Writes one line for each rule, then one for each whose counters changed, until there were as
+/// many as asked for or the switch stops.
 pub(super) async fn follow(
     client: &Client,
     args: &Rules,

@@ -57,7 +57,8 @@ fn put_tuple(tuple: &v1::ConnectionTuple, text: &mut String) {
     };
 }
 
-/// Who speaks to whom, with the protocol: `tcp,src=10.0.0.1,dst=10.0.0.2,sport=1000,dport=80`; not told: a dash.
+/// Who speaks to whom, with the protocol: `tcp,src=10.0.0.1,dst=10.0.0.2,sport=1000,dport=80`; not
+/// told: a dash.
 pub(crate) fn labelled(tuple: Option<&v1::ConnectionTuple>) -> String {
     let Some(tuple) = tuple else { return "-".to_owned() };
     let mut text = protocol(tuple.protocol).map_or_else(|| tuple.protocol.to_string(), str::to_owned);
@@ -83,7 +84,8 @@ fn put_direction(name: &str, tuple: Option<&v1::ConnectionTuple>, count: Option<
     text.push(')');
 }
 
-/// Bits of what Open vSwitch calls status, by its names; those that mean nothing here are never set.
+/// Bits of what Open vSwitch calls status, by its names; those that mean nothing here are never
+/// set.
 fn status(connection: &v1::Connection) -> String {
     let flags = [
         (connection.master.is_some(), "EXPECTED"),
@@ -157,7 +159,8 @@ fn time(unix_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}", ms % 1000)
 }
 
-/// Year, month and day, from days since 1970-01-01. Years begin in March here, so that the leap day is their last.
+/// Year, month and day, from days since 1970-01-01. Years begin in March here, so that the leap day
+/// is their last.
 const fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468; // since 0000-03-01
     let (era, day_of_era) = (days / 146_097, days % 146_097);

@@ -79,7 +79,8 @@ impl Report for Said {
     }
 }
 
-/// Connections in the order of the answer, as they are to be written: a million of them do not fit as values.
+/// Connections in the order of the answer, as they are to be written: a million of them do not fit
+/// as values.
 struct Dump {
     text: String,
     is_json: bool,

@@ -26,7 +26,8 @@ pub(super) async fn by_protocol(client: &Client, words: &[String], more: bool) -
     Ok(Box::new(ByProtocol { protocols, verbose: more || !verbose.is_empty() }))
 }
 
-/// The lines of `ovs-appctl dpctl/ct-stats-show`, and one for ICMPv6, which Open vSwitch counts in the total only.
+/// The lines of `ovs-appctl dpctl/ct-stats-show`, and one for ICMPv6, which Open vSwitch counts in
+/// the total only.
 struct ByProtocol {
     protocols: Vec<v1::ProtocolCount>,
     verbose: bool,

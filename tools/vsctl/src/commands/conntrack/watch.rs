@@ -27,7 +27,8 @@ pub(super) struct Telling<'a> {
     pub(super) as_json: bool,
 }
 
-/// Writes one line when the subscription stands and one per event, each at once, until there were `count` or the switch stops.
+/// Writes one line when the subscription stands and one per event, each at once, until there were
+/// `count` or the switch stops.
 pub(super) async fn follow(client: &Client, telling: Telling<'_>, out: &mut dyn Write) -> Result<(), Error> {
     let timeout = telling.timeout;
     let beginning = tokio::time::timeout(timeout, begin(client, telling.connections)).await;

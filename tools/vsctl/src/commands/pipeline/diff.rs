@@ -181,7 +181,8 @@ mod tests {
 
     #[test]
     fn differences_are_those_of_ovs_ofctl() {
-        // The lines that ovs-ofctl 3.1 prints for the same flows; only their order across priorities is ours, and that flags count.
+        // The lines that ovs-ofctl 3.1 prints for the same flows; only their order across
+        // priorities is ours, and that flags count.
         let same = v1::Flow { cookie: 5, ..flow(1, 10, "tcp", "output:2") };
         let flags = Some(v1::FlowFlags { send_flow_rem: true, ..Default::default() });
         let flagged = v1::Flow { idle_timeout: 5, flags, ..flow(1, 11, "tcp", "output:2") };

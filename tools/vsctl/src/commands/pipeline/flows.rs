@@ -31,7 +31,8 @@ fn sort_keys(args: &DumpFlows) -> Vec<v1::SortKey> {
 
 pub(super) async fn dump(client: &Client, args: &DumpFlows, as_json: bool) -> Answer {
     let (names, sort) = (by_name(&args.names), sort_keys(args));
-    // Like ovs-ofctl: lines as they come from the switch have a first line of their own, lines made by the tool have none.
+    // Like ovs-ofctl: lines as they come from the switch have a first line of their own, lines made
+    // by the tool have none.
     let header = !names && !args.no_stats && sort.is_empty();
     let request = v1::ListFlowsRequest {
         bridge: args.bridge.clone(),

@@ -25,7 +25,8 @@ use vswitch_proto::v1::update::Update as Kind;
 use vswitch_proto::v1::{self, LineKind};
 use write::Change;
 
-/// Does what a verb says. Changes come from files that may take their time: for them, the timeout counts from their end.
+/// Does what a verb says. Changes come from files that may take their time: for them, the timeout
+/// counts from their end.
 pub(super) async fn ask<'a>(
     client: &'a Client,
     command: &'a Pipeline,
@@ -57,8 +58,8 @@ fn one(kind: LineKind, Text { bridge, text, .. }: &Text) -> Change<'_> {
     Change { bridge, first: Vec::new(), kind, source: Source::text(text) }
 }
 
-/// Like [`one`]; lines of standard input are those of a file, which may say themselves what they ask for. No text of the command line
-/// may: `add-flow br0 delete` is a mistake.
+/// Like [`one`]; lines of standard input are those of a file, which may say themselves what they
+/// ask for. No text of the command line may: `add-flow br0 delete` is a mistake.
 fn one_or_file(kind: LineKind, file: LineKind, text: &Text) -> Change<'_> {
     let change = one(kind, text);
     let kind = if matches!(change.source, Source::Text(_)) { kind } else { file };

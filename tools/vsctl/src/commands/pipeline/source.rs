@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Bytes of a line, as the switch takes them. An OpenFlow message of 64 KiB becomes a few hundred KiB at most, a flow of 65,536 clauses two MiB.
+/// Bytes of a line, as the switch takes them. An OpenFlow message of 64 KiB becomes a few hundred
+/// KiB at most, a flow of 65,536 clauses two MiB.
 const LINE_LEN_MAX: usize = 4 << 20;
 
 /// First words of lines of a dump that are no flows, groups or meters.
@@ -46,7 +47,8 @@ impl Source {
         }
     }
 
-    /// Hands each line that says something to `take`, until there are no more or it says that it has enough.
+    /// Hands each line that says something to `take`, until there are no more or it says that it
+    /// has enough.
     pub(super) fn read(&self, mut take: impl FnMut(Line) -> bool) -> io::Result<()> {
         let file: Box<dyn Read> = match self {
             Self::Text(text) => {

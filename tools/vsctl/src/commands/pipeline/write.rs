@@ -43,8 +43,8 @@ pub(super) async fn write(client: &Client, change: Change<'_>, timeout: Duration
     let mut batch = Batch { bridge: bridge.to_owned(), kind, messages, updates: Vec::new(), len: 0 };
     batch.updates.extend(first.into_iter().map(|update| v1::Update { tag: 0, update: Some(update) }));
     let reading = tokio::task::spawn_blocking(move || {
-        // What ends without commit is not applied. The stream ends when the batch goes: not before it is known here why, lest
-        // the switch's word for that be the first one.
+        // What ends without commit is not applied. The stream ends when the batch goes: not before
+        // it is known here why, lest the switch's word for that be the first one.
         let read = source.read(|line| batch.add(line)).map(|()| batch.send(true));
         (read, batch)
     });

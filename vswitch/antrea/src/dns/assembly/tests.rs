@@ -134,7 +134,8 @@ fn streams_that_never_end_stay_within_their_limits() {
 }
 
 proptest! {
-    /// However a message is cut, and in whatever order its parts come: it is there once, with the last of them.
+    /// However a message is cut, and in whatever order its parts come: it is there once, with the
+    /// last of them.
     #[test]
     fn a_message_is_there_once_however_it_is_cut(
         len in 1..4000_usize, cuts in prop::collection::vec(0..4000_usize, 0..8), six: bool, order in any::<u64>(),
@@ -157,7 +158,8 @@ proptest! {
         prop_assert_eq!((assembly.waiting(), assembly.bytes()), (0, 0));
     }
 
-    /// Segments in any order, some of them twice: each message is there when its last byte is, and not before.
+    /// Segments in any order, some of them twice: each message is there when its last byte is, and
+    /// not before.
     #[test]
     fn messages_of_a_stream_are_there_however_it_is_cut(
         lens in prop::collection::vec(0..600_usize, 1..5), cuts in prop::collection::vec(0..2000_usize, 0..8),

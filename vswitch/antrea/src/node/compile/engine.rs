@@ -1,11 +1,14 @@
 //! Connections of L7 rules: to the application-aware engine and back.
 //!
-//! The engine reads TCP, so it must see one connection: both directions with the same addresses and ports. It is given packets as they are between a
-//! client and the endpoint: behind the translation of a Service's address, before that of the client's. So a request goes to it before `SNAT`, and an answer
-//! before `ConntrackZone` translates its source back. What comes back has source 7, gets its state again, and then the rest of the translation.
-//! (Antrea since 2.x does so for Services; sources that an Egress translates reach its engine in one direction only.)
+//! The engine reads TCP, so it must see one connection: both directions with the same addresses and
+//! ports. It is given packets as they are between a client and the endpoint: behind the translation
+//! of a Service's address, before that of the client's. So a request goes to it before `SNAT`, and
+//! an answer before `ConntrackZone` translates its source back. What comes back has source 7, gets
+//! its state again, and then the rest of the translation. (Antrea since 2.x does so for Services;
+//! sources that an Egress translates reach its engine in one direction only.)
 //!
-//! `reg0[23]` says that the state was looked up. Priorities in `ConntrackZone` are below those of packets that enter again, which have no state.
+//! `reg0[23]` says that the state was looked up. Priorities in `ConntrackZone` are below those of
+//! packets that enter again, which have no state.
 
 use super::Writer;
 use crate::Family;
@@ -15,7 +18,8 @@ pub(crate) const LED: &str = "to the L7 engine";
 /// What flows are for that are about packets from the engine.
 pub(crate) const BACK: &str = "from the L7 engine";
 
-/// Match of connections of an L7 rule. A Pod that is its own endpoint (0x40) passes no engine: nobody else hears it.
+/// Match of connections of an L7 rule. A Pod that is its own endpoint (0x40) passes no engine:
+/// nobody else hears it.
 const OF_ENGINE: &str = "ct_mark=0x80/0xc0";
 
 pub(super) fn compile(write: &mut Writer<'_, '_>) {
@@ -73,7 +77,8 @@ fn state(write: &mut Writer<'_, '_>, family: Family) {
     }
 }
 
-/// What is not done with packets on their way to the engine is done behind it; what was done is not done again.
+/// What is not done with packets on their way to the engine is done behind it; what was done is not
+/// done again.
 fn second_half(write: &mut Writer<'_, '_>, family: Family) {
     let ip = family.ip();
     write.flow(BACK, format_args!("table=L3DecTTL, priority=210,{ip},reg0=0x7/0xf actions=goto_table:SNATMark"));

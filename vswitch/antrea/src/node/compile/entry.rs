@@ -95,7 +95,8 @@ fn allowed(family: Family, port: &str) -> String {
     format!("table=SpoofGuard, priority=200,{},{port} actions=goto_table:{next}", family.ip())
 }
 
-/// The host's own packets, if they have a port of their own. Who is behind it is the host's matter: what comes in is taken as its own.
+/// The host's own packets, if they have a port of their own. Who is behind it is the host's matter:
+/// what comes in is taken as its own.
 fn probe(write: &mut Writer<'_, '_>) {
     let LocalProbe::ByPort(port) = &write.node().local_probe else { return };
     let port = write.facts.in_port(port);
@@ -140,7 +141,8 @@ impl Node {
     }
 }
 
-/// Neighbour discovery, and what goes to groups. A Pod passes its egress policies with neither: link-local sources end here.
+/// Neighbour discovery, and what goes to groups. A Pod passes its egress policies with neither:
+/// link-local sources end here.
 fn ipv6(write: &mut Writer<'_, '_>) {
     for kind in [135, 136] {
         let line = format_args!("table=IPv6, priority=200,icmp6,icmp_type={kind},icmp_code=0 actions=NORMAL");

@@ -32,7 +32,8 @@ pub(super) fn compile(write: &mut Writer<'_, '_>) {
             write.flow("endpoints outside", line);
         }
     }
-    // Above the table's miss, which would lead past the source's translation by the host to that by the switch.
+    // Above the table's miss, which would lead past the source's translation by the host to that by
+    // the switch.
     write.flow("no rate", "table=EgressQoS, priority=190 actions=goto_table:L2ForwardingCalc");
 }
 
@@ -67,7 +68,8 @@ fn routes(write: &mut Writer<'_, '_>, family: Family) {
     let line =
         format_args!("table=L3Forwarding, priority=210,ct_state=+rpl+trk,ct_mark=0x2/0xf,{ip} actions={gateway}");
     write.flow("answers to what came by the gateway", line);
-    // In policy only no packet is addressed directly: Pods know the virtual MAC address alone, and each Pod has its own route.
+    // In policy only no packet is addressed directly: Pods know the virtual MAC address alone, and
+    // each Pod has its own route.
     let bridged = node.pod_cidrs.iter().filter(|_| node.mode != TrafficMode::PolicyOnly);
     for cidr in bridged.filter(|cidr| cidr.family() == family) {
         let line = format_args!(
@@ -81,7 +83,8 @@ fn routes(write: &mut Writer<'_, '_>, family: Family) {
             format_args!("table=L3Forwarding, priority=190,{ip} actions={gateway}"),
         );
     } else if node.reenters() {
-        // The host sent it to the virtual MAC, which the table's miss would leave as it is: that of tunnels, or nobody's.
+        // The host sent it to the virtual MAC, which the table's miss would leave as it is: that of
+        // tunnels, or nobody's.
         let line = format_args!(
             "table=L3Forwarding, priority=190,{ip},reg0=0x2/0xf,reg4=0x20000000/0x20000000 actions={gateway}"
         );
@@ -169,7 +172,8 @@ fn wire(write: &mut Writer<'_, '_>, uplink: &Uplink, family: Family) {
     let node = write.node();
     let (ip, zone, mac) = (family.ip(), node.zone_of_packet(family), uplink.mac);
     let who = "move:NXM_NX_REG0[0..3]->NXM_NX_CT_MARK[0..3],move:OXM_OF_PKT_REG5[0..47]->NXM_NX_CT_LABEL[76..123]";
-    // Endpoints that are not here answer to us: those of other Nodes to the gateway's address, those that the host leads to, to the virtual one.
+    // Endpoints that are not here answer to us: those of other Nodes to the gateway's address,
+    // those that the host leads to, to the virtual one.
     let marks = [
         (205, "reg0=0x4/0xf", String::new()),
         (206, "reg0=0x14/0xff,reg4=0x200000/0x2200000", ",set_field:0x20/0x20->ct_mark".to_owned()),

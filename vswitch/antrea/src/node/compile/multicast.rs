@@ -1,4 +1,5 @@
-//! Multicast of Pods, but for groups: where its packets leave the way of others, who reads IGMP, where data goes that nobody here has joined.
+//! Multicast of Pods, but for groups: where its packets leave the way of others, who reads IGMP,
+//! where data goes that nobody here has joined.
 
 use super::Writer;
 use super::output::METER_IGMP;

@@ -13,10 +13,11 @@ const REFUSE: u32 = 2;
 
 /// How policies refuse: as Antrea does, which is what `reject` does anyway.
 const BY_POLICY: &str = "";
-/// How Services without endpoints do: a port where nobody listens, so that a client hears "connection refused".
+/// How Services without endpoints do: a port where nobody listens, so that a client hears
+/// "connection refused".
 pub(super) const BY_SERVICE: &str = "icmp=3,icmp6=4,";
-/// Flows that tell a packet, and refuse it (`how`) unless the agent does (None): priority, match on reg0, actions. What came from a tunnel is
-/// answered into it.
+/// Flows that tell a packet, and refuse it (`how`) unless the agent does (None): priority, match on
+/// reg0, actions. What came from a tunnel is answered into it.
 pub(super) fn refusing(told: &str, meter: u32, how: Option<&str>, value: u32, mask: u32) -> Vec<(u16, String, String)> {
     let matching = |value: u32, mask: u32| format!("reg0={value:#x}/{mask:#x}");
     let Some(how) = how else { return vec![(200, matching(value, mask), told.to_owned())] };
@@ -86,7 +87,8 @@ fn receivers(write: &mut Writer<'_, '_>) {
         let line = "table=IngressSecurityClassifier, priority=201,reg4=0x80000/0x80000 actions=goto_table:AntreaPolicyIngressRule";
         write.flow("policies of NodePorts", line);
     }
-    // What routing says of the destination and what the MAC address comes to are two things: only where both say so is it no Pod.
+    // What routing says of the destination and what the MAC address comes to are two things: only
+    // where both say so is it no Pod.
     let gateway = Some(node.gateway.port.as_str());
     let uplink = node.uplink.as_ref().map(|uplink| uplink.port.as_str());
     let to = |name: Option<&str>| name.and_then(|name| write.facts.ports.number(name));
@@ -154,7 +156,8 @@ fn told(write: &mut Writer<'_, '_>) {
     }
 }
 
-/// How much is told. What policies refuse and what they log share a meter: the lower rate of those that are given counts.
+/// How much is told. What policies refuse and what they log share a meter: the lower rate of those
+/// that are given counts.
 fn meters(write: &mut Writer<'_, '_>) {
     use PacketCategory::{Dns, Igmp, PolicyLog, PolicyReject, ServiceReject, Traceflow};
     let node = write.node();
@@ -194,8 +197,9 @@ impl crate::Node {
         )
     }
 
-    /// `ConntrackZone`'s flows for what a Pod sent to a Service, translated by the host: judged anew, each packet by itself. Fragments show their ports
-    /// behind a `ct()` alone; that of a zone where none of them is anything but new, since nothing of it is committed there.
+    /// `ConntrackZone`'s flows for what a Pod sent to a Service, translated by the host: judged
+    /// anew, each packet by itself. Fragments show their ports behind a `ct()` alone; that of a
+    /// zone where none of them is anything but new, since nothing of it is committed there.
     pub(crate) fn entering_again(&self, port: &str, address: &std::net::IpAddr) -> [String; 2] {
         let family = Family::of(address);
         let (ip, source, zone) = (family.ip(), family.source(), self.egress_zone(family));

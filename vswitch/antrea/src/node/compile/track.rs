@@ -4,8 +4,8 @@ use super::Writer;
 use crate::node::PacketCategory;
 use crate::{Cidr, Family};
 
-/// Whether the address is one of `NodePorts`: looked up only where that table is, since the next one is for something else. `end` ends the
-/// action.
+/// Whether the address is one of `NodePorts`: looked up only where that table is, since the next
+/// one is for something else. `end` ends the action.
 fn node_port(there: bool, end: &str) -> String {
     if there { format!("resubmit(,NodePortMark{end}") } else { String::new() }
 }
@@ -59,7 +59,8 @@ fn tracker(write: &mut Writer<'_, '_>, family: Family) {
     }
 }
 
-/// First packets that come again before the answer: what the first one chose is looked up by its original destination.
+/// First packets that come again before the answer: what the first one chose is looked up by its
+/// original destination.
 fn repeated(write: &mut Writer<'_, '_>, family: Family) {
     let mark = node_port(write.node().features.proxy_all, ",ct),");
     let ip = family.ip();

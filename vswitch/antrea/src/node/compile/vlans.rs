@@ -1,5 +1,7 @@
-//! What tells Pods of the wire from all others: `reg8` holds the zone of a packet's connections, which is a VLAN's or the Node's own. One that is a VLAN's meets nothing that is not of that VLAN: what is
-//! for no Pod there leaves by the uplink if a Pod sent it, and ends if it came from the wire. See also `object/pod/wire.rs`.
+//! What tells Pods of the wire from all others: `reg8` holds the zone of a packet's connections,
+//! which is a VLAN's or the Node's own. One that is a VLAN's meets nothing that is not of that
+//! VLAN: what is for no Pod there leaves by the uplink if a Pod sent it, and ends if it came from
+//! the wire. See also `object/pod/wire.rs`.
 
 use super::Writer;
 use crate::Family;
@@ -7,7 +9,8 @@ use crate::Family;
 /// A packet is of some VLAN: what their zones have in common (`Zones::of_vlan`).
 const OF_A_VLAN: &str = "reg8=0x1000/0xd000";
 
-/// A packet had a tag with a priority alone. (A bit that no zone has; whoever gets a zone loses it.)
+/// A packet had a tag with a priority alone. (A bit that no zone has; whoever gets a zone loses
+/// it.)
 const HAD_PRIORITY: &str = "0x10000/0x10000";
 
 /// Actions by which a packet begins with the Node's own zone.
@@ -20,7 +23,8 @@ pub(super) fn compile(write: &mut Writer<'_, '_>) {
     let node = write.node();
     let Some(uplink) = node.uplink.as_ref().filter(|_| node.features.pod_vlans) else { return };
     let port = write.facts.in_port(&uplink.port);
-    // IEEE 802.1Q: a tag of VLAN 0 says a priority, and no VLAN. What is behind it is no tag then: nobody comes into a VLAN by two.
+    // IEEE 802.1Q: a tag of VLAN 0 says a priority, and no VLAN. What is behind it is no tag then:
+    // nobody comes into a VLAN by two.
     let line = format_args!(
         "table=PipelineRootClassifier, priority=210,{port},vlan_tci=0x1000/0x1fff \
          actions=pop_vlan,set_field:{HAD_PRIORITY}->reg8,resubmit(,PipelineRootClassifier)"

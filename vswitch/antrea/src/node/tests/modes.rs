@@ -131,7 +131,8 @@ fn features_that_are_off_write_nothing() {
     for line in [
         "table=EgressRule, priority=210,ct_state=-new+est,ip actions=goto_table:EgressMetric",
         "table=IngressRule, priority=210,ct_state=-new+rel,ip actions=goto_table:IngressMetric",
-        // Without proxyAll there are no NodePorts, and the table behind theirs is not looked up in their place.
+        // Without proxyAll there are no NodePorts, and the table behind theirs is not looked up in
+        // their place.
         "table=PreRoutingClassifier, priority=200,ip actions=resubmit(,SessionAffinity),resubmit(,ServiceLB)",
         "table=ConntrackState, priority=190,ct_state=+new+trk,ct_mark=0x10/0x10,ip actions=set_field:0x200/0x200->reg0,set_field:0x40000/0x70000->reg4,resubmit(,ServiceLB,ct),set_field:0x20000/0x70000->reg4,goto_table:EgressRule",
         "table=L2ForwardingCalc, priority=0 actions=goto_table:IngressSecurityClassifier",

@@ -1,4 +1,5 @@
-//! Flows of one priority that a packet may meet both of: the pipeline does not say which one counts.
+//! Flows of one priority that a packet may meet both of: the pipeline does not say which one
+//! counts.
 
 use crate::testing::{cluster, document_node, dual_node, line, mac, node_state, peer, pod};
 use crate::{FlowId, NodeState};
@@ -7,7 +8,8 @@ use vswitch_flow::spec::Update;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
-/// Parts of both lines of pairs that are known, and why no packet meets both, or it does not matter.
+/// Parts of both lines of pairs that are known, and why no packet meets both, or it does not
+/// matter.
 const KNOWN: [(&str, &str, &str); 6] = [
     ("table=EgressMark", "in_port=", "what a Pod sends comes by no tunnel"),
     (

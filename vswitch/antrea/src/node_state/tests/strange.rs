@@ -1,4 +1,5 @@
-//! Messages that no agent would send: everything is answered, nothing panics, and what is accepted is well-formed.
+//! Messages that no agent would send: everything is answered, nothing panics, and what is accepted
+//! is well-formed.
 
 use super::bridge::Bridge;
 use crate::testing::{dual_node, node_state};

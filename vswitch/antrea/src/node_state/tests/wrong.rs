@@ -1,4 +1,5 @@
-//! One object that is wrong, said twice, in conflict, early or of no use here takes nothing from any other.
+//! One object that is wrong, said twice, in conflict, early or of no use here takes nothing from
+//! any other.
 
 mod peers;
 mod policies;

@@ -26,7 +26,8 @@ pub(super) fn compile(egress: &Egress, name: &str, facts: &Facts<'_>, compiled: 
     }
 }
 
-/// Priorities and matches of packets of its Pods that are there, and have no other Egress: by their ports, and by their addresses behind the L7 engine.
+/// Priorities and matches of packets of its Pods that are there, and have no other Egress: by their
+/// ports, and by their addresses behind the L7 engine.
 fn pods(egress: &Egress, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) -> Vec<(u16, String)> {
     let family = Family::of(&egress.address);
     let mut sources = Vec::new();
@@ -52,7 +53,8 @@ fn pods(egress: &Egress, name: &str, facts: &Facts<'_>, compiled: &mut CompiledO
     sources
 }
 
-/// Its packets are marked: by ours, and by those of other Nodes' Pods, which come by the tunnel to this address.
+/// Its packets are marked: by ours, and by those of other Nodes' Pods, which come by the tunnel to
+/// this address.
 fn here(egress: &Egress, mark: u32, sources: &[(u16, String)], facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let family = Family::of(&egress.address);
     let (ip, address) = (family.ip(), egress.address);

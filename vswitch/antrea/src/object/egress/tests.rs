@@ -231,7 +231,8 @@ fn there_are_marks_for_255_addresses() {
     assert_eq!(node_state.ids().mark(&ip("172.16.1.0")), Some(7));
 }
 
-/// A conflict belongs to the Egress: its Pods leave as if it were not there, or by another one that names them.
+/// A conflict belongs to the Egress: its Pods leave as if it were not there, or by another one that
+/// names them.
 #[test]
 fn one_in_conflict_has_no_effect_on_its_pods() {
     let of_web = |node_state: &NodeState| -> Vec<String> {
@@ -255,7 +256,8 @@ fn one_in_conflict_has_no_effect_on_its_pods() {
         let mut node_state = node_state(&document_node(), [pods(), vec![first(), bad.clone()]].concat());
         assert_eq!(node_state.degraded().keys().map(|key| &*key.name).collect::<Vec<_>>(), ["c"], "{bad:?}");
         assert_eq!(of_web(&node_state), without, "{bad:?}");
-        // Another one that names the Pod has it, though its name comes later; it loses it when the first one can be.
+        // Another one that names the Pod has it, though its name comes later; it loses it when the
+        // first one can be.
         let other = Object::Egress(v1::Egress { name: "d".to_owned(), address: "192.168.77.120".to_owned(), ..egress("web") });
         apply(&mut node_state, vec![other]);
         let by_other = of_web(&node_state);

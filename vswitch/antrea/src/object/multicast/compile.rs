@@ -1,4 +1,5 @@
-//! What leads packets to those who have joined a group: one flow of `MulticastRouting`, and its group of buckets.
+//! What leads packets to those who have joined a group: one flow of `MulticastRouting`, and its
+//! group of buckets.
 
 use super::{Ends, GATEWAY, Target, Way, to_node, to_pod};
 use crate::address::tunnel_destination;

@@ -4,8 +4,9 @@ use crate::problem::Problems;
 use crate::{Cidr, Facts, Key, ObjectKind};
 use std::collections::BTreeSet;
 
-/// Prefixes of peers that have an effect: of those that overlap, the ones that had it before. Of those that came together, the first by name has it. A peer
-/// without any effect has none, and so has a prefix that overlaps one of the Node.
+/// Prefixes of peers that have an effect: of those that overlap, the ones that had it before. Of
+/// those that came together, the first by name has it. A peer without any effect has none, and so
+/// has a prefix that overlaps one of the Node.
 pub(crate) fn in_force(facts: &Facts<'_>) -> BTreeSet<(Cidr, Key)> {
     let node = facts.node;
     let is_free = |cidr: &Cidr| {

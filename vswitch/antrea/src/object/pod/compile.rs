@@ -68,7 +68,8 @@ fn identity(pod: &Pod, port: &str, address: &IpAddr, on_wire: Option<&PodPlace<'
     }
 }
 
-/// Neighbour discovery: it asks as itself, or as nobody (whether an address is free), and answers for its own addresses alone.
+/// Neighbour discovery: it asks as itself, or as nobody (whether an address is free), and answers
+/// for its own addresses alone.
 fn neighbour(pod: &Pod, port: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let mac = pod.mac;
     let mut own = |purpose, line: String| compiled.own(facts, purpose, &line);
@@ -108,12 +109,14 @@ fn route(pod: &Pod, address: &IpAddr, facts: &Facts<'_>, compiled: &mut Compiled
     );
     compiled.own(facts, "route to the Pod", &line);
     if node.mode == TrafficMode::PolicyOnly {
-        // Nobody's CIDR says that it is here; Pods ask for everybody's MAC, and get the virtual one: nothing can be bridged by it.
+        // Nobody's CIDR says that it is here; Pods ask for everybody's MAC, and get the virtual
+        // one: nothing can be bridged by it.
         let line =
             format!("table=L3Forwarding, priority=195,{ip},{destination}={address} actions=set_field:{mac}->eth_dst,goto_table:L3DecTTL");
         compiled.own(facts, "route to the Pod", &line);
     } else if !node.pod_cidrs.iter().any(|cidr| cidr.contains(address)) {
-        // No CIDR says that it is here: without this, packets for it would count as sent to the gateway.
+        // No CIDR says that it is here: without this, packets for it would count as sent to the
+        // gateway.
         let line =
             format!("table=L3Forwarding, priority=200,{ip},reg0=0/0x200,{destination}={address} actions=goto_table:L2ForwardingCalc");
         compiled.own(facts, "bridged to the Pod", &line);

@@ -1,7 +1,10 @@
-//! A Pod whose addresses are of the network between Nodes, in a VLAN or untagged (Antrea: `FlexibleIPAM`): it is on the wire as if the uplink were its port.
+//! A Pod whose addresses are of the network between Nodes, in a VLAN or untagged (Antrea:
+//! `FlexibleIPAM`): it is on the wire as if the uplink were its port.
 //!
-//! Its packets keep their MAC addresses: what is for another Pod of the VLAN here goes there, everything else leaves by the uplink, and routers there do the rest. Who has which address, Pods and the wire ask each
-//! other; what is asked of all goes to the Pods of that VLAN and to the wire, and to nobody else, which `NORMAL` could not do: ports have no VLANs.
+//! Its packets keep their MAC addresses: what is for another Pod of the VLAN here goes there,
+//! everything else leaves by the uplink, and routers there do the rest. Who has which address, Pods
+//! and the wire ask each other; what is asked of all goes to the Pods of that VLAN and to the wire,
+//! and to nobody else, which `NORMAL` could not do: ports have no VLANs.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +24,9 @@ const ROUTERS: [u8; 2] = [130, 134];
 /// Those for routers alone: listener reports, solicitations.
 const TO_ROUTERS: [u8; 4] = [131, 132, 133, 143];
 
-/// Parts of a VLAN's Pods, by their ports' numbers. Each has a flow with the ports of all of them, which all who ask all are led to: a Pod that comes or goes changes one of these, and the others do not know.
+/// Parts of a VLAN's Pods, by their ports' numbers. Each has a flow with the ports of all of them,
+/// which all who ask all are led to: a Pod that comes or goes changes one of these, and the others
+/// do not know.
 const PARTS: u32 = 16;
 /// What is for a part: output neither to one port (1) nor to the agent (2).
 const TO_PART: (&str, &str) = ("reg0=0x600000/0x600000", "set_field:0x600000/0x600000->reg0");
@@ -65,7 +70,8 @@ impl<'a> PodPlace<'a> {
         if *vlan == 0 { format!("output:{uplink}") } else { format!("{},output:{uplink}", self.push()) }
     }
 
-    /// Actions that bring a packet to all Pods of the VLAN, and onto the wire. They are the same whoever is there.
+    /// Actions that bring a packet to all Pods of the VLAN, and onto the wire. They are the same
+    /// whoever is there.
     fn to_all(&self) -> String {
         let parts = (0..PARTS).map(|compiled| format!("set_field:{compiled:#x}->reg1,resubmit(,Output),"));
         format!("{},{}{}", TO_PART.1, parts.collect::<String>(), self.out())
@@ -82,7 +88,8 @@ impl<'a> PodPlace<'a> {
     }
 }
 
-/// Match of what is on the wire in a VLAN; 0: in none, with a tag that has a priority alone or without one.
+/// Match of what is on the wire in a VLAN; 0: in none, with a tag that has a priority alone or
+/// without one.
 pub(crate) fn tag(vlan: u16) -> String {
     if vlan == 0 { "vlan_tci=0/0xfff".to_owned() } else { format!("dl_vlan={vlan}") }
 }
@@ -202,7 +209,8 @@ fn routes(place: &PodPlace<'_>, address: &IpAddr, compiled: &mut CompiledObject)
     }
 }
 
-/// What a `TrafficControl` (source 6) or the engine (7) led away comes back without its zone; with its tag, if it is for the wire.
+/// What a `TrafficControl` (source 6) or the engine (7) led away comes back without its zone; with
+/// its tag, if it is for the wire.
 fn led_away(place: &PodPlace<'_>, compiled: &mut CompiledObject) {
     let PodPlace { pod, port, uplink, facts, .. } = *place;
     let mac: Mac = pod.mac;

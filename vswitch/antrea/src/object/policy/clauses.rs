@@ -18,7 +18,8 @@ pub(super) type Dimension = Vec<Arc<SparseMatch>>;
 /// Flows of clauses.
 #[derive(Default)]
 pub(super) struct Clauses {
-    /// Flows that have more than one clause, by their place in the compiled object: merged at the end, so that a port of a thousand rules is sorted once.
+    /// Flows that have more than one clause, by their place in the compiled object: merged at the
+    /// end, so that a port of a thousand rules is sorted once.
     merged: BTreeMap<usize, Vec<Action>>,
 }
 
@@ -75,7 +76,8 @@ impl Clauses {
     }
 }
 
-/// How packets for Pods and for `NodePorts` are known: by their port, or by the group of the Service that led there.
+/// How packets for Pods and for `NodePorts` are known: by their port, or by the group of the
+/// Service that led there.
 pub(super) fn ends(ports: &[u32], groups: &[u32]) -> Dimension {
     let ports = ports.iter().map(|port| Head::any().with(Field::Reg1, (*port).into()).matching());
     let service = |group: &u32| {

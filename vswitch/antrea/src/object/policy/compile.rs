@@ -13,10 +13,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use vswitch_flow::Field;
 
-/// Clauses of K8s rules have one priority, their actions another (Antrea: `priorityNormal`, `priorityLow`).
+/// Clauses of K8s rules have one priority, their actions another (Antrea: `priorityNormal`,
+/// `priorityLow`).
 const K8S_CLAUSE: u16 = 200;
 const K8S_ACTION: u16 = 190;
-/// Priority of what is done with packets that enter again: above the bypass of established connections.
+/// Priority of what is done with packets that enter again: above the bypass of established
+/// connections.
 const REENTRANCE: u16 = 64995;
 
 /// A policy on its way.
@@ -64,7 +66,8 @@ pub(super) fn compile(policy: &NetworkPolicy, name: &str, facts: &Facts<'_>, com
     };
     let is_off = matches!(policy.order, Order::Antrea { .. }) && !facts.features().antrea_policy;
     for rule in policy.rules.iter().filter(|_| !is_off) {
-        // What the Node does not have is told by `judge`; the rule alone has no effect then. An L7 rule must not become one that allows everything: it drops.
+        // What the Node does not have is told by `judge`; the rule alone has no effect then. An L7
+        // rule must not become one that allows everything: it drops.
         let unable = missing(rule, facts).iter().any(|(code, ..)| *code == Code::Feature) && !rule.l7;
         let key = RuleKey { policy: Arc::clone(&name), rule: Arc::clone(&rule.id) };
         if let Some(place) = work.place(rule, &key).filter(|_| !unable) {
@@ -137,7 +140,8 @@ impl<'a> Work<'a> {
         let is_egress = rule.direction == Direction::Egress;
         let denies = matches!(held::action(rule, self.facts), Action::Drop | Action::Reject);
         let unfit = is_egress || rule.is_multicast() || self.policy.order == Order::K8s;
-        // Packets for Pods and for NodePorts are known by different sources. Who is not to pass is known by either.
+        // Packets for Pods and for NodePorts are known by different sources. Who is not to pass is
+        // known by either.
         let mixed = !applied.ports.is_empty() && !applied.groups.is_empty();
         if unfit || mixed && !denies {
             applied.groups.clear();
@@ -331,7 +335,8 @@ impl<'a> Work<'a> {
         self.own("rule", &format!(
             "table={name}, priority={action},conj_id={number} actions=set_field:{number:#x}->reg3,set_field:0x400/0x400->reg0,{then}"
         ));
-        // Above what counts for rules that allow: a connection that one of them allowed carries its label still, and may be +new still.
+        // Above what counts for rules that allow: a connection that one of them allowed carries its
+        // label still, and may be +new still.
         let drop = deny::drop();
         self.own("counter", &format!("table={to}, priority=201,reg0=0x400/0x400,reg3={number:#x} actions={drop}"));
     }

@@ -6,14 +6,15 @@ use crate::{Facts, GroupKey, Table};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// What a deny does: it forgets the connections that the packet met as new, of all zones. Services commit theirs before policies have judged them; the
-/// other end could answer them.
+/// What a deny does: it forgets the connections that the packet met as new, of all zones. Services
+/// commit theirs before policies have judged them; the other end could answer them.
 pub(super) const FORGET: &str = "ct_forget";
 
 /// What flows of isolation are for.
 pub(crate) const ISOLATION: &str = "isolation";
 
-/// Tables that packets go on to when somebody is told of them: each has a group of its own behind which they fork.
+/// Tables that packets go on to when somebody is told of them: each has a group of its own behind
+/// which they fork.
 pub(super) const LOGGED: [Table; 6] = [
     Table::EgressMetric,
     Table::IngressMetric,
@@ -57,7 +58,8 @@ pub(super) fn operations(facts: &Facts<'_>, action: Action, logging: bool) -> u3
     logged(logging) | refuse | record
 }
 
-/// The action that sends a packet on to a table, a copy of it to the controller. None: the group has no number, which `claim` gives.
+/// The action that sends a packet on to a table, a copy of it to the controller. None: the group
+/// has no number, which `claim` gives.
 pub(super) fn fork(facts: &Facts<'_>, to: Table, groups: &mut BTreeSet<Table>) -> Option<String> {
     let id = facts.ids.group(&GroupKey::Log(to))?;
     groups.insert(to);
@@ -83,8 +85,9 @@ pub(super) fn dropped(facts: &Facts<'_>, logging: bool, table: Table) -> String 
     format!("{told},{TO_CONTROLLER},{FORGET},goto_table:Output")
 }
 
-/// Isolation by a K8s policy: flows that drop what none of its rules allows. Several policies may isolate a Pod; those that are to be told of it
-/// have flows above the others', since these are shared.
+/// Isolation by a K8s policy: flows that drop what none of its rules allows. Several policies may
+/// isolate a Pod; those that are to be told of it have flows above the others', since these are
+/// shared.
 pub(super) fn isolation(policy: &NetworkPolicy, facts: &Facts<'_>, ends: &Ends) -> Vec<String> {
     let mut lines = Vec::new();
     for direction in &policy.isolates {

@@ -30,8 +30,8 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// `www.example.com`, `*.example.com`, `*api.*.example.com`; neither case nor a dot at the end matters. (Antrea makes a regular expression of it, where
-    /// `*` is `.*`.)
+    /// `www.example.com`, `*.example.com`, `*api.*.example.com`; neither case nor a dot at the end
+    /// matters. (Antrea makes a regular expression of it, where `*` is `.*`.)
     ///
     /// # Errors
     /// What is wrong.
@@ -86,7 +86,8 @@ impl Pattern {
     }
 }
 
-/// Whether a text fits a pattern with `*`. Each `*` takes as little as it can: at most as many steps as the product of both lengths.
+/// Whether a text fits a pattern with `*`. Each `*` takes as little as it can: at most as many
+/// steps as the product of both lengths.
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
     let mut again: Option<(usize, usize)> = None;
@@ -132,8 +133,8 @@ impl std::fmt::Display for Pattern {
     }
 }
 
-/// Addresses of names, as answers to Pods told them: kept by whoever reads those answers. By the name's bytes from its end, so that
-/// names below one are neighbours.
+/// Addresses of names, as answers to Pods told them: kept by whoever reads those answers. By the
+/// name's bytes from its end, so that names below one are neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names(BTreeMap<Vec<u8>, BTreeSet<IpAddr>>);
 

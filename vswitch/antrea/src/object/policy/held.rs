@@ -24,7 +24,8 @@ pub(super) fn action(rule: &Rule, facts: &Facts<'_>) -> Action {
     }
 }
 
-/// Whether a rule's other side is anybody, since it is not known who it is: a rule that denies, or looks closer, must not miss anybody.
+/// Whether a rule's other side is anybody, since it is not known who it is: a rule that denies, or
+/// looks closer, must not miss anybody.
 pub(super) fn is_anybody(rule: &Rule, desired: &Desired) -> bool {
     (rule.action != Action::Allow || rule.l7) && is_incomplete(&rule.peer, desired)
 }

@@ -1,4 +1,5 @@
-//! IGMP of Pods: flows lead all of it to its reader, since they do not see types; here it asks what rules say.
+//! IGMP of Pods: flows lead all of it to its reader, since they do not see types; here it asks what
+//! rules say.
 
 use super::{Action, Direction, NetworkPolicy, Order, Peer, Ports, Rule, held};
 use crate::object::Object;

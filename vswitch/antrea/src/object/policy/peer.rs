@@ -20,7 +20,8 @@ pub(super) enum Peer {
 }
 
 impl Peer {
-    /// Whether one of its blocks is about multicast groups. (All of a family's addresses are not about them.)
+    /// Whether one of its blocks is about multicast groups. (All of a family's addresses are not
+    /// about them.)
     pub(super) fn has_groups(&self) -> bool {
         let is_group = |block: &Cidr| block.length() > 0 && block.address().is_multicast();
         matches!(self, Self::Some { blocks, .. } if blocks.iter().any(is_group))

@@ -44,7 +44,8 @@ fn is_plain(text: &str) -> bool {
     !text.is_empty() && !text.contains('/')
 }
 
-/// Reads it. With problems it is what is in force in its place ([`salvage`]); None: not even that can be.
+/// Reads it. With problems it is what is in force in its place ([`salvage`]); None: not even that
+/// can be.
 pub(super) fn read(message: &v1::NetworkPolicy, problems: &mut Problems) -> Option<NetworkPolicy> {
     let mut own = Problems::default();
     let order = order(message, &mut own);

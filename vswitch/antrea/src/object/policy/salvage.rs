@@ -1,8 +1,10 @@
 //! What is in force in place of a policy that is wrong: never weaker than what it may have meant.
 //!
-//! Rules that are right by themselves stay. A wrong rule that allows is left out. A wrong rule that denies, passes or leads to the engine drops everything in its direction, at
-//! its place; if its direction or action is unknown, it drops in both directions. A policy that is wrong itself is *withheld*: everything of its directions is dropped for all that it
-//! applies to. All of this is a pure function of the message, so that the same message comes to the same at any time.
+//! Rules that are right by themselves stay. A wrong rule that allows is left out. A wrong rule that
+//! denies, passes or leads to the engine drops everything in its direction, at its place; if its
+//! direction or action is unknown, it drops in both directions. A policy that is wrong itself is
+//! *withheld*: everything of its directions is dropped for all that it applies to. All of this is a
+//! pure function of the message, so that the same message comes to the same at any time.
 
 use super::peer::Peer;
 use super::{Action, Direction, NetworkPolicy, Order, Rule};
@@ -98,7 +100,8 @@ const fn says_something(message: &v1::NetworkPolicy) -> bool {
 }
 
 impl NetworkPolicy {
-    /// The same policy with nothing but a drop of everything in its directions: for what the switch has no room for.
+    /// The same policy with nothing but a drop of everything in its directions: for what the switch
+    /// has no room for.
     pub(crate) fn withheld(&self) -> Self {
         let flat = self.held.iter().flat_map(|held| &held.directions);
         let named: Vec<Direction> = self.rules.iter().map(|rule| rule.direction).chain(self.isolates.iter().copied()).chain(flat.copied()).collect();
@@ -108,7 +111,8 @@ impl NetworkPolicy {
         Self { applied_to: Vec::new(), rules: Vec::new(), isolates: Vec::new(), log_isolation: false, held: vec![held], ..self.clone() }
     }
 
-    /// This form stays for whom it binds, though `new` was to replace it and is wrong: whom only the new form names is held in its directions.
+    /// This form stays for whom it binds, though `new` was to replace it and is wrong: whom only
+    /// the new form names is held in its directions.
     pub(crate) fn beside(&self, new: &Self) -> Self {
         let whole = new.withheld();
         let held = whole.held.into_iter().map(|held| Held { except: self.groups(), ..held });

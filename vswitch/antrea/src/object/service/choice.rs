@@ -11,7 +11,8 @@ pub(crate) struct Chosen<'a> {
     pub local: Vec<&'a Endpoint>,
 }
 
-/// The usable ones of a family. Hints lead those of any Node; this Node's are near whatever they say.
+/// The usable ones of a family. Hints lead those of any Node; this Node's are near whatever they
+/// say.
 pub(crate) fn choose<'a>(endpoints: &'a [Endpoint], family: Family, node: &Node) -> Chosen<'a> {
     let all: Vec<&Endpoint> =
         endpoints.iter().filter(|endpoint| Family::of(&endpoint.address) == family).collect();
@@ -20,7 +21,8 @@ pub(crate) fn choose<'a>(endpoints: &'a [Endpoint], family: Family, node: &Node)
     Chosen { cluster: usable(all.iter().copied(), lead), local: usable(local, |ready| ready) }
 }
 
-/// Those that are ready, as `lead` leads them; if none is, all that end and still serve: nobody near may be among these.
+/// Those that are ready, as `lead` leads them; if none is, all that end and still serve: nobody
+/// near may be among these.
 fn usable<'a>(
     endpoints: impl Iterator<Item = &'a Endpoint> + Clone,
     lead: impl FnOnce(Vec<&'a Endpoint>) -> Vec<&'a Endpoint>,
@@ -32,7 +34,8 @@ fn usable<'a>(
     endpoints.filter(|endpoint| endpoint.serving && endpoint.terminating).collect()
 }
 
-/// Those with a hint to this Node, else to its zone, if all have such hints and one at least has ours.
+/// Those with a hint to this Node, else to its zone, if all have such hints and one at least has
+/// ours.
 fn hinted<'a>(endpoints: Vec<&'a Endpoint>, node: &Node) -> Vec<&'a Endpoint> {
     let to = |hints: fn(&Endpoint) -> &[String], ours: &str| -> Option<Vec<&'a Endpoint>> {
         let all = !ours.is_empty() && endpoints.iter().all(|endpoint| !hints(endpoint).is_empty());

@@ -88,7 +88,8 @@ impl Port<'_> {
         self.port.protocol.of(self.family)
     }
 
-    /// The match of a place, in a state of the choice: `tcp,reg4=0x10000/0x70000,nw_dst=10.96.76.15,tp_dst=80`.
+    /// The match of a place, in a state of the choice:
+    /// `tcp,reg4=0x10000/0x70000,nw_dst=10.96.76.15,tp_dst=80`.
     fn place(&self, front: Front, state: u32, reg4: u32) -> String {
         let (protocol, port) = (self.protocol(), self.port.port);
         match front.address() {
@@ -134,13 +135,15 @@ impl Port<'_> {
         of_family.map(|range| if range.length() == 0 { String::new() } else { format!(",{field}={range}") }).collect()
     }
 
-    /// A place: flows that choose an endpoint, that remember it, and that know again whose a repeated first packet is.
+    /// A place: flows that choose an endpoint, that remember it, and that know again whose a
+    /// repeated first packet is.
     fn front(&self, front: Front, compiled: &mut CompiledObject) {
         let sources = self.sources(front);
         for way in self.ways(front) {
             let key = super::group_key(self.name, self.port, self.family, way.local);
             let Some(group) = self.facts.ids.group(&key) else { continue };
-            // With the group: rules about Services know it by that, of the client's later connections, too.
+            // With the group: rules about Services know it by that, of the client's later
+            // connections, too.
             let external = if front.is_external() { "set_field:0x200000/0x200000->reg4," } else { "" };
             let nested = if self.service.nested { "set_field:0x1000000/0x1000000->reg4," } else { "" };
             let state = if self.service.affinity > 0 { "0x30000" } else { "0x20000" };
@@ -250,7 +253,8 @@ impl Port<'_> {
         }
         let inner = Some(self.port.protocol).filter(|_| self.service.nested);
         if let Some(group) = inner.and_then(|protocol| groups::of_cluster_ip(protocol, endpoint, self.facts)) {
-            // Without endpoints of its own it comes back here, to be refused: as nobody's, since translation to the Service's address has the same priority.
+            // Without endpoints of its own it comes back here, to be refused: as nobody's, since
+            // translation to the Service's address has the same priority.
             let line = format!(
                 "table=EndpointDNAT, priority=210,{protocol},{register}={value},reg4={:#x}/0x100ffff actions=set_field:0->{register},group:{group}",
                 0x0100_0000 | u32::from(port),

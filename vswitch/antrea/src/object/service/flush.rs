@@ -1,4 +1,5 @@
-//! What outlives a Service's address or endpoint and must go with it: connections of UDP, and learned flows.
+//! What outlives a Service's address or endpoint and must go with it: connections of UDP, and
+//! learned flows.
 
 use super::{Protocol, Service, ServicePort};
 use crate::object::endpoints::Endpoints;
@@ -35,7 +36,8 @@ pub(super) fn forget(place: ServiceAddress, endpoint: Option<(IpAddr, u16)>, lea
     }
 }
 
-/// Of a Service that changed or went: places that it has no more, or that another set of endpoints has now.
+/// Of a Service that changed or went: places that it has no more, or that another set of endpoints
+/// has now.
 pub(super) fn of_service(old: &Service, new: Option<&Service>, flush: &mut BTreeSet<Flush>) {
     let after = new.map(places).unwrap_or_default();
     for (place, name) in places(old) {
@@ -56,8 +58,9 @@ pub(super) fn of_service(old: &Service, new: Option<&Service>, flush: &mut BTree
     }
 }
 
-/// Of places where clients would be led otherwise now: to other endpoints (a policy that became Local, or Cluster: another group, which rules about Services
-/// know by its number), to what those are (nested), or for a shorter time.
+/// Of places where clients would be led otherwise now: to other endpoints (a policy that became
+/// Local, or Cluster: another group, which rules about Services know by its number), to what those
+/// are (nested), or for a shorter time.
 fn chosen_otherwise(old: &Service, new: &Service, flush: &mut BTreeSet<Flush>) {
     let everywhere = old.nested != new.nested || new.affinity < old.affinity;
     let inside = everywhere || old.internal_local != new.internal_local;
@@ -78,7 +81,8 @@ fn chosen_otherwise(old: &Service, new: &Service, flush: &mut BTreeSet<Flush>) {
     }
 }
 
-/// Of a set of endpoints: those that are gone, or of no use any more, of a Service port that is still there. (What of the Service went is its own business.)
+/// Of a set of endpoints: those that are gone, or of no use any more, of a Service port that is
+/// still there. (What of the Service went is its own business.)
 pub(crate) fn of_endpoints(old: &Endpoints, new: Option<&Endpoints>, desired: &Desired, flush: &mut BTreeSet<Flush>) {
     let Some(service) = desired.service(&old.service) else { return };
     let Some(port) = service.port(&old.port) else { return };

@@ -1,7 +1,9 @@
-//! Groups of a Service port: of all its endpoints, and of this Node's; for each family that it serves.
+//! Groups of a Service port: of all its endpoints, and of this Node's; for each family that it
+//! serves.
 //!
-//! Which groups a Service has, and which bucket of them an endpoint has, depends on the Service and its Endpoints alone, never on the Node: so numbers
-//! stay where they are when the Node changes, and when an endpoint is not ready for a while.
+//! Which groups a Service has, and which bucket of them an endpoint has, depends on the Service and
+//! its Endpoints alone, never on the Node: so numbers stay where they are when the Node changes,
+//! and when an endpoint is not ready for a while.
 
 use super::{Front, Protocol, Service, ServicePort, choice::Chosen, choose, group_key};
 use crate::address::hex;
@@ -21,7 +23,8 @@ pub(super) struct Sides {
 }
 
 impl Sides {
-    /// Of a port, in a family. A place outside always has the cluster's: clients of this Node may reach all, whatever its policy.
+    /// Of a port, in a family. A place outside always has the cluster's: clients of this Node may
+    /// reach all, whatever its policy.
     pub(super) fn of(service: &Service, port: &ServicePort, family: Family) -> Self {
         let mut sides = Self::default();
         for front in service.fronts(port, family) {
@@ -48,7 +51,8 @@ pub(super) fn of_front(service: &str, of: &Service, port: &ServicePort, family: 
     group_key(service, port, family, of.is_local(front))
 }
 
-/// Gives the Service's groups and their buckets numbers, and takes back those that it needs no more.
+/// Gives the Service's groups and their buckets numbers, and takes back those that it needs no
+/// more.
 pub(super) fn claim(service: &Service, name: &str, desired: &Desired, ids: &mut Ids) -> Result<(), Problem> {
     let mut wanted = BTreeSet::new();
     for port in &service.ports {
@@ -160,7 +164,8 @@ fn buckets(service: &Service, key: &GroupKey, family: Family, endpoints: &[&Endp
     buckets.into_iter().map(|(_, text)| text).collect()
 }
 
-/// Whether it is a Pod of another Node, behind its tunnel: not at the other Node's own address, nor outside of the cluster.
+/// Whether it is a Pod of another Node, behind its tunnel: not at the other Node's own address, nor
+/// outside of the cluster.
 fn is_remote(endpoint: &Endpoint, facts: &Facts<'_>) -> bool {
     if endpoint.node.is_empty() || endpoint.is_of(&facts.node.name) {
         return false;
@@ -174,7 +179,8 @@ fn is_remote(endpoint: &Endpoint, facts: &Facts<'_>) -> bool {
     !peer.transport_addresses.iter().any(is)
 }
 
-/// The group of another Service's cluster IP, protocol and port; None: there is no such Service, or it is nested itself.
+/// The group of another Service's cluster IP, protocol and port; None: there is no such Service, or
+/// it is nested itself.
 pub(super) fn of_cluster_ip(protocol: Protocol, endpoint: &Endpoint, facts: &Facts<'_>) -> Option<u32> {
     let claim = crate::Claim::Service(endpoint.address, protocol.number(), endpoint.port);
     let key = facts.desired.holder(&claim)?;

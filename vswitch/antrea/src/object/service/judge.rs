@@ -1,4 +1,5 @@
-//! Where a Service has an effect, beside the Node and other objects: what is contested belongs to one place, and all others work.
+//! Where a Service has an effect, beside the Node and other objects: what is contested belongs to
+//! one place, and all others work.
 
 use super::{Front, Service, ServicePort};
 use crate::limits::SOURCE_FLOWS_MAX;
@@ -99,7 +100,8 @@ fn features(service: &Service, facts: &Facts<'_>, fronts: &mut Fronts, problems:
     needs(service.dsr, "load_balancer_mode".to_owned(), features.dsr, "without features.dsr its answers come back by this Node");
 }
 
-/// Who may come to a load balancer's addresses. Where that is more than a table can say, nobody may.
+/// Who may come to a load balancer's addresses. Where that is more than a table can say, nobody
+/// may.
 fn ranges(service: &Service, facts: &Facts<'_>, fronts: &mut Fronts, problems: &mut Problems) {
     const FIELD: &str = "load_balancer_source_ranges";
     let flows = 4 * service.ports.len() * service.load_balancer_ips.len() * service.source_ranges.len();
@@ -116,7 +118,8 @@ fn ranges(service: &Service, facts: &Facts<'_>, fronts: &mut Fronts, problems: &
     }
 }
 
-/// Whether an address is of its family, and nobody's that goes before: the Node's, a Pod's, an Egress's. (The Node's addresses in the network between Nodes may be external ones.)
+/// Whether an address is of its family, and nobody's that goes before: the Node's, a Pod's, an
+/// Egress's. (The Node's addresses in the network between Nodes may be external ones.)
 fn has_address(service: &Service, field: &str, address: &IpAddr, facts: &Facts<'_>, problems: &mut Problems) -> bool {
     let (node, family) = (facts.node, Family::of(address));
     if !node.has(family) {
@@ -145,7 +148,8 @@ fn has_address(service: &Service, field: &str, address: &IpAddr, facts: &Facts<'
     problems.count() == before
 }
 
-/// Whether a port of an address is another Service's; at an address of the Node, a `NodePort`, which goes before.
+/// Whether a port of an address is another Service's; at an address of the Node, a `NodePort`,
+/// which goes before.
 fn is_taken(name: &str, field: &str, port: &ServicePort, front: Front, facts: &Facts<'_>, problems: &mut Problems) -> bool {
     let (protocol, before) = (port.protocol.number(), problems.count());
     let Some(address) = front.address() else { return false };
@@ -160,5 +164,6 @@ fn is_taken(name: &str, field: &str, port: &ServicePort, front: Front, facts: &F
     problems.count() != before
 }
 
-/// Places that a Service's flows are for at present, with the names of the ports that have them, and whether clients are remembered there.
+/// Places that a Service's flows are for at present, with the names of the ports that have them,
+/// and whether clients are remembered there.
 pub(crate) type Places = BTreeMap<super::flush::ServiceAddress, (String, bool)>;

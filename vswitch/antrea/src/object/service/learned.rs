@@ -12,7 +12,8 @@ use super::Protocol;
 const CONNECTION: u16 = 210;
 
 impl Flush {
-    /// Learned flows of the Service's place, to whatever endpoint. Empty: this is not about learned flows.
+    /// Learned flows of the Service's place, to whatever endpoint. Empty: this is not about learned
+    /// flows.
     #[must_use]
     pub fn learned(&self, facts: &Facts<'_>) -> Vec<FlowFilter> {
         let (Self::Affinity { protocol, address, port, .. } | Self::Clients { protocol, address, port }) = self else {
@@ -39,8 +40,9 @@ impl Flush {
         addresses.into_iter().filter_map(filter).collect()
     }
 
-    /// Whether one of those leads clients on to the endpoint, or whichever one ([`Flush::Clients`]). A connection that the endpoint's Node answers lives on by its flow if it is not of UDP, as all
-    /// connections do.
+    /// Whether one of those leads clients on to the endpoint, or whichever one
+    /// ([`Flush::Clients`]). A connection that the endpoint's Node answers lives on by its flow if
+    /// it is not of UDP, as all connections do.
     #[must_use]
     pub fn leads_on(&self, flow: &FlowSpec) -> bool {
         if matches!(self, Self::Clients { .. }) {

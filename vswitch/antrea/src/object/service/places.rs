@@ -1,4 +1,5 @@
-//! Places of Services that have lost their effect, though the Service still names them: what was learned and what is connected there.
+//! Places of Services that have lost their effect, though the Service still names them: what was
+//! learned and what is connected there.
 
 use super::flush;
 use super::Places;
@@ -21,7 +22,8 @@ pub(crate) fn lost(old: &CompiledObject, new: Option<&CompiledObject>, desired: 
     }
 }
 
-/// Whether it ends what is a place's or an address's that this object does not have: another one has it, before and after.
+/// Whether it ends what is a place's or an address's that this object does not have: another one
+/// has it, before and after.
 pub(crate) fn is_others(flush: &Flush, key: &Key, holder: impl Fn(&Claim) -> Option<Key>) -> bool {
     let claim = match *flush {
         Flush::Address(address) => Claim::Address(address),

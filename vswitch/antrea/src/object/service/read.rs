@@ -56,7 +56,8 @@ fn whole(service: &Service, message: &v1::Service, problems: &mut Problems) {
     }
 }
 
-/// An address that several lists have is taken once: from the load balancer's if only some may come there, else from the first list.
+/// An address that several lists have is taken once: from the load balancer's if only some may come
+/// there, else from the first list.
 fn once(service: &mut Service, problems: &mut Problems) {
     let restricted = !service.source_ranges.is_empty();
     let mut lists = [

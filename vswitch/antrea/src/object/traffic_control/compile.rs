@@ -42,7 +42,8 @@ pub(super) fn compile(control: &TrafficControl, name: &str, facts: &Facts<'_>, c
     }
 }
 
-/// In which directions it counts for a Pod: of several with the same right, the one with the lowest name does.
+/// In which directions it counts for a Pod: of several with the same right, the one with the lowest
+/// name does.
 fn counts(control: &TrafficControl, name: &str, pod: &str, field: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) -> (bool, bool) {
     let (mut ingress, mut egress) = (control.ingress, control.egress);
     let of = Key::new(ObjectKind::Pod, pod);

@@ -11,7 +11,8 @@ use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::traceflow_end::End;
 use vswitch_proto::antrea::v1::{TraceflowAction as Action, TraceflowComponent as Component};
 
-/// The packet of a Traceflow as its controller gets it: with other metadata, and sent to somebody else.
+/// The packet of a Traceflow as its controller gets it: with other metadata, and sent to somebody
+/// else.
 fn seen(traceflow: &Traceflow, table: Table, metadata: &[(Field, u128)]) -> (u8, FlowKey, Vec<u8>) {
     let packet = traceflow.packet_out().map(|out| out.packet).unwrap_or_default();
     let mut key = FlowKey::default();

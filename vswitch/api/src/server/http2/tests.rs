@@ -238,8 +238,8 @@ proptest! {
         // A byte that was changed may have made an authority bad: then more is accepted, never
         // less.
         let bad = translate(Requests::default(), &bytes, &cuts, usize::MAX).1.rewrites();
-        // Of a block in several frames the library judges each, and gives up the connection; here all are
-        // judged together, and of any stream that is refused the connection may go on.
+        // Of a block in several frames the library judges each, and gives up the connection; here
+        // all are judged together, and of any stream that is refused the connection may go on.
         let refused = damaged && (0..2 * 6).any(|stream| requests.cause(stream).is_some());
         if plain_failed {
             // What the library had read before that is lost.

@@ -1,4 +1,5 @@
-//! The services of `antrea.v1` through a real socket. Behind them is a real pipeline that no packet passes.
+//! The services of `antrea.v1` through a real socket. Behind them is a real pipeline that no packet
+//! passes.
 
 mod answers;
 mod changes;

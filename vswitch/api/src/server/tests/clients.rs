@@ -38,7 +38,8 @@ enum End {
 struct Raw {
     stream: tokio::net::UnixStream,
     answers: raw::Answers,
-    /// Calls that ended, and how. The server works on calls beside each other, so they end in any order.
+    /// Calls that ended, and how. The server works on calls beside each other, so they end in any
+    /// order.
     ended: HashMap<u32, End>,
 }
 
@@ -66,7 +67,8 @@ impl Raw {
                         }
                     }
                     raw::Frame::Reset { stream, code } => {
-                        // After a status, a reset only says that the server reads no more of the call.
+                        // After a status, a reset only says that the server reads no more of the
+                        // call.
                         self.ended.entry(stream).or_insert(End::Reset(code));
                     }
                     _ => {}
@@ -156,7 +158,8 @@ async fn logged(bytes: &[u8]) -> String {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    let _guard = tracing::subscriber::set_default(subscriber); // of this thread, on which all tasks of the test run
+    // Of this thread, on which all tasks of the test run
+    let _guard = tracing::subscriber::set_default(subscriber);
     let running = Running::start().await;
     // The second one is refused, too, but told of later.
     let mut clients = [Raw::connect(&running).await, Raw::connect(&running).await];

@@ -175,7 +175,8 @@ async fn sequence_numbers_are_checked_or_not() {
     running.stop().await;
 }
 
-/// The next message: `started`, `lost N`, or the kind of an event and the source port of its connection.
+/// The next message: `started`, `lost N`, or the kind of an event and the source port of its
+/// connection.
 async fn told(stream: &mut Streaming<v1::WatchConnectionsResponse>) -> String {
     let message = soon("a message", stream.message()).await.expect("no error").expect("a message");
     match message.update.expect("an update") {

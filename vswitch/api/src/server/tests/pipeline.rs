@@ -1,4 +1,5 @@
-//! Tables, flows, groups, meters and packets through a real socket. Behind it are real pipelines that no packet passes.
+//! Tables, flows, groups, meters and packets through a real socket. Behind it are real pipelines
+//! that no packet passes.
 
 use super::{Running, internal, soon};
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,4 +1,5 @@
-//! The services of `proto/antrea/v1`: what an agent of Antrea's kind says. What is made of it is [`vswitch_antrea_node`]'s business.
+//! The services of `proto/antrea/v1`: what an agent of Antrea's kind says. What is made of it is
+//! [`vswitch_antrea_node`]'s business.
 
 mod apply;
 mod events;
@@ -38,7 +39,8 @@ pub(crate) struct AntreaServices {
     antrea: Arc<Antrea>,
     /// One sync is received at a time.
     syncing: Arc<Semaphore>,
-    /// Calls at a time: they wait for each other anyway, and are not to keep others from the switch meanwhile.
+    /// Calls at a time: they wait for each other anyway, and are not to keep others from the switch
+    /// meanwhile.
     calls: Arc<Semaphore>,
     /// Walks through all connections for records: they take as long as their readers.
     walks: Arc<Semaphore>,
@@ -99,7 +101,8 @@ fn refused(error: &AntreaError) -> Status {
     Status::new(code, clip(&error.to_string(), MESSAGE_LEN_MAX))
 }
 
-/// INVALID_ARGUMENT with every wrong field of a `NodeConfig`; NOT_FOUND if all that is wrong is that ports are not there.
+/// INVALID_ARGUMENT with every wrong field of a `NodeConfig`; NOT_FOUND if all that is wrong is
+/// that ports are not there.
 fn wrong_node(problems: &Problems) -> Status {
     // Ports that are not there are not wrong by themselves.
     let missing = problems.all().iter().all(|problem| problem.code == vswitch_antrea::Code::Port);

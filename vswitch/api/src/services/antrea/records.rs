@@ -74,7 +74,8 @@ impl Stream {
         self.messages.send(Ok(message)).await.is_ok()
     }
 
-    /// Walks through all connections, and sends records of those that have had packets since the last time, unless it only `learns` of them. False: the reader has gone, or the switch.
+    /// Walks through all connections, and sends records of those that have had packets since the
+    /// last time, unless it only `learns` of them. False: the reader has gone, or the switch.
     async fn walk(&mut self, learns: bool) -> bool {
         let Ok(permit) = Arc::clone(&self.walks).acquire_owned().await else { return false };
         let (antrea, messages, lost) = (Arc::clone(&self.antrea), self.messages.clone(), self.lost);
@@ -84,7 +85,8 @@ impl Stream {
             let mut here = true;
             antrea.walk_active(&mut seen, |records| {
                 let message = v1::WatchFlowRecordsResponse { records, started: None, lost };
-                // A slow reader is not to keep others from their walks; it is told the rest the next time.
+                // A slow reader is not to keep others from their walks; it is told the rest the
+                // next time.
                 here = learns || handle.block_on(messages.send_timeout(Ok(message), PATIENCE)).is_ok();
                 if here { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             });
@@ -152,7 +154,8 @@ async fn list(antrea: Arc<Antrea>, walks: Arc<Semaphore>, only: Only, messages: 
             last_word.send(Err(Status::deadline_exceeded(told)));
         }
     };
-    let _ = tokio::task::spawn_blocking(walk).await; // a panic is told by its hook, and ends the stream
+    // A panic is told by its hook, and ends the stream
+    let _ = tokio::task::spawn_blocking(walk).await;
 }
 
 #[tonic::async_trait]

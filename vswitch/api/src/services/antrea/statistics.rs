@@ -48,7 +48,8 @@ pub(super) fn rules(shown: &Shown<'_>, policies: &BTreeSet<String>) -> BTreeMap<
     counted
 }
 
-/// What one who watches is told: rules whose counters changed, and those that are gone, since `before`.
+/// What one who watches is told: rules whose counters changed, and those that are gone, since
+/// `before`.
 pub(super) fn difference(
     before: &BTreeMap<u32, v1::RuleStatistics>,
     now: &BTreeMap<u32, v1::RuleStatistics>,

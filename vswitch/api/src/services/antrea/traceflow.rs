@@ -26,7 +26,8 @@ fn message(update: Update) -> Result<v1::RunTraceflowResponse, Status> {
     Ok(v1::RunTraceflowResponse { update: Some(update) })
 }
 
-/// The status for a Traceflow that does not begin. References that lead nowhere are NOT_FOUND, if nothing else is wrong.
+/// The status for a Traceflow that does not begin. References that lead nowhere are NOT_FOUND, if
+/// nothing else is wrong.
 fn not_begun(error: &TraceflowError) -> Status {
     let code = match error {
         TraceflowError::Antrea(error) => return refused(error),

@@ -1,4 +1,5 @@
-//! Dumps: connection by connection out of the table into messages, as fast as the caller reads them.
+//! Dumps: connection by connection out of the table into messages, as fast as the caller reads
+//! them.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -59,7 +60,8 @@ pub(super) async fn fill(
             last_word.send(Err(Status::deadline_exceeded(told)));
         }
     };
-    let _ = tokio::task::spawn_blocking(dump).await; // a panic is told by its hook, and ends the stream
+    // A panic is told by its hook, and ends the stream
+    let _ = tokio::task::spawn_blocking(dump).await;
 }
 
 #[cfg(test)]

@@ -23,7 +23,8 @@ use vswitch_proto::v1;
 /// See `proto/vswitch/v1/conntrack.proto`.
 pub(crate) struct Conntracks {
     control: Control,
-    /// Dumps take as long as their readers: they are not among the calls of the switch, which would wait for them.
+    /// Dumps take as long as their readers: they are not among the calls of the switch, which would
+    /// wait for them.
     dumps: Arc<Semaphore>,
 }
 

@@ -1,11 +1,13 @@
 //! `PipelineService`: transactions, and the normal form of flows.
 //!
-//! **Design**: `line` and [`vswitch_messages`] turn one update into a plain value, `transaction` collects them message by message with
-//! their statuses, and the switch applies what was collected as a whole. Text is parsed on a blocking thread while the next message is
-//! received, off the switch's lock, with the names of ports and tables as they were when the call came.
+//! **Design**: `line` and [`vswitch_messages`] turn one update into a plain value, `transaction`
+//! collects them message by message with their statuses, and the switch applies what was collected
+//! as a whole. Text is parsed on a blocking thread while the next message is received, off the
+//! switch's lock, with the names of ports and tables as they were when the call came.
 //!
-//! **Limits**: [`vswitch_dataplane::limits::TRANSACTION_UPDATES_MAX`] updates per call, and [`vswitch_dataplane::limits::TRANSACTIONS_LEN_MAX`] bytes for all
-//! calls that are being collected together.
+//! **Limits**: [`vswitch_dataplane::limits::TRANSACTION_UPDATES_MAX`] updates per call, and
+//! [`vswitch_dataplane::limits::TRANSACTIONS_LEN_MAX`] bytes for all calls that are being collected
+//! together.
 
 mod line;
 mod transaction;
@@ -90,7 +92,8 @@ impl Pipelines {
             });
             let (parsed, next) = tokio::join!(parsing, stream.message());
             transaction = parsed.map_err(|error| Status::internal(format!("parsing failed: {error}; report it")))?;
-            // The end of the stream alone means nothing: to this side it looks the same when the client was cancelled.
+            // The end of the stream alone means nothing: to this side it looks the same when the
+            // client was cancelled.
             match (message.commit, next?) {
                 (false, Some(next)) => message = next,
                 (true, None) => return Ok(Collected { bridge, transaction, _room: room }),

@@ -9,10 +9,12 @@ use vswitch_flow::text::{Names, Parsed, TextError};
 use vswitch_messages::{self as typed, wrong};
 use vswitch_proto::v1::{self, UpdateOutcome};
 
-/// Updates of one transaction whose statuses have texts; there is no use in telling the same thing of 100,000 lines.
+/// Updates of one transaction whose statuses have texts; there is no use in telling the same thing
+/// of 100,000 lines.
 const TEXTS_MAX: usize = 1000;
 
-/// Wrong updates after which the rest of a transaction is not looked at: saying what was meant takes longer than parsing.
+/// Wrong updates after which the rest of a transaction is not looked at: saying what was meant
+/// takes longer than parsing.
 const INVALID_MAX: u64 = 1000;
 
 /// Bytes of each text of a status.
@@ -55,8 +57,8 @@ impl Transaction {
         self.statuses.len()
     }
 
-    /// Parses updates. What is wrong with one is in its status; the others are still looked at, so that everything is told at once,
-    /// within reason.
+    /// Parses updates. What is wrong with one is in its status; the others are still looked at, so
+    /// that everything is told at once, within reason.
     pub(super) fn add(&mut self, updates: Vec<v1::Update>, names: &dyn Names) {
         self.statuses.reserve(updates.len());
         for message in updates {

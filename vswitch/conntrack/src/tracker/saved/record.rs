@@ -124,7 +124,8 @@ impl Record {
         }
     }
 
-    /// What follows a first word. Every combination of words that is let through is a connection that packets could have made.
+    /// What follows a first word. Every combination of words that is let through is a connection
+    /// that packets could have made.
     pub(super) fn read<R: Read>(head: u64, input: &mut Input<R>) -> Result<Self, RestoreError> {
         if head & !ALL != 0 {
             return Err(input.wrong("it has flags that are not known"));

@@ -94,7 +94,8 @@ fn what_is_no_answer_does_not_keep_a_connection() {
 }
 
 /// RFC 9293, 3.5: each end answers the other one's SYN.
-/// RFC 9293's challenge ACK, a late segment, or a forged one: the answer still finds what the opener wrote.
+/// RFC 9293's challenge ACK, a late segment, or a forged one: the answer still finds what the
+/// opener wrote.
 #[test]
 fn what_is_no_answer_writes_nothing_and_takes_nothing_back() {
     let mut talk = talk();
@@ -178,7 +179,8 @@ fn other_protocols_wait_as_they_always_do() {
     }
 }
 
-/// The main zone waits, the zone behind it does not care; the answer comes through both the other way.
+/// The main zone waits, the zone behind it does not care; the answer comes through both the other
+/// way.
 #[test]
 fn a_translated_connection_in_two_zones_waits() {
     let mut talk = talk();
@@ -283,7 +285,8 @@ proptest! {
         }
     }
 
-    /// Whenever the option is switched on: from then on nobody is established who was not answered, and no link was ever of such a one.
+    /// Whenever the option is switched on: from then on nobody is established who was not answered,
+    /// and no link was ever of such a one.
     #[test]
     fn who_is_established_was_answered_whenever_that_is_asked(
         segments in segments(),

@@ -69,7 +69,8 @@ fn the_next_connection_of_its_place_stays() {
     assert!(!other.forget(next, talk.now), "of a larger tracker");
 }
 
-/// What a packet met in two zones, the second one behind a translation, and whatever else happens: only that goes.
+/// What a packet met in two zones, the second one behind a translation, and whatever else happens:
+/// only that goes.
 #[test]
 fn connections_of_two_zones_go_by_their_handles() {
     let talk = Talk::new(64);

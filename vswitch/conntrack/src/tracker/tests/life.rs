@@ -225,7 +225,8 @@ fn a_place_that_is_used_again_has_another_name() {
     assert_eq!(ids.len(), 3, "{ids:x?}");
 }
 
-/// Entry and index of a connection, and its part of all the rest; there are no timers. (`cargo test -- --nocapture` shows how many.)
+/// Entry and index of a connection, and its part of all the rest; there are no timers. (`cargo test
+/// -- --nocapture` shows how many.)
 #[test]
 fn a_connection_takes_at_most_192_bytes_and_one_of_ipv6_256() {
     let places = 1 << 20;
@@ -294,7 +295,8 @@ fn a_place_that_is_made_free_counts_as_what_it_was() {
 }
 
 proptest! {
-    /// Whether a connection is looked for before it is entered makes no difference but time: not if it is there by now, not in a zone that may have no more.
+    /// Whether a connection is looked for before it is entered makes no difference but time: not if
+    /// it is there by now, not in a zone that may have no more.
     #[test]
     fn a_commit_of_what_was_unknown_is_a_commit(
         steps in prop::collection::vec((1..7_u16, 0..3_u16, any::<bool>(), any::<bool>(), 0..20_000_u64), 1..60),

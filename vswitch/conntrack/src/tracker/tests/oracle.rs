@@ -1,6 +1,8 @@
-//! What Open vSwitch 3.1.0 said about some 2,500 packets, errors and waits (made up by `ovs31_tracker.py`, asked of its userspace datapath with a stopped clock).
+//! What Open vSwitch 3.1.0 said about some 2,500 packets, errors and waits (made up by
+//! `ovs31_tracker.py`, asked of its userspace datapath with a stopped clock).
 //!
-//! `ovs31.txt`: `packet | request | outcome` as [`super::talk`] reads and writes them, `wait MS`, and `--` where a table begins empty. `orig ?`: it did not say.
+//! `ovs31.txt`: `packet | request | outcome` as [`super::talk`] reads and writes them, `wait MS`,
+//! and `--` where a table begins empty. `orig ?`: it did not say.
 
 use super::talk::Talk;
 
@@ -23,9 +25,9 @@ struct Since {
     /// Connections were translated.
     translated: bool,
     /// The table is another one from here on, because we chose otherwise. What finds no tuple is
-    /// refused. A connection whose answers are taken gets another port unasked. ICMP identifiers are
-    /// translated. Of a translated connection that a SYN opens again nothing stays behind, so that it
-    /// keeps its port.
+    /// refused. A connection whose answers are taken gets another port unasked. ICMP identifiers
+    /// are translated. Of a translated connection that a SYN opens again nothing stays behind, so
+    /// that it keeps its port.
     deviates: bool,
 }
 

@@ -104,7 +104,8 @@ fn a_number_is_one_owners_and_who_has_none_owns_nothing() {
     assert_eq!(shown(&tracker)[0].packets, [8, 1]);
 }
 
-/// Halves of counters that begin anew are written by an owner, too; what does not pass touches nothing.
+/// Halves of counters that begin anew are written by an owner, too; what does not pass touches
+/// nothing.
 #[test]
 fn an_owner_counts_as_everybody_does() {
     let mut talk = Talk::new(4);
@@ -133,7 +134,8 @@ fn an_owner_counts_as_everybody_does() {
     assert_eq!(owner_of(tracker, &link), Some(0));
 }
 
-/// Two owners, one of whom has the replies of every fourth connection, somebody who tracks on the slow path, and the control side: no packet is lost, and everybody gets on.
+/// Two owners, one of whom has the replies of every fourth connection, somebody who tracks on the
+/// slow path, and the control side: no packet is lost, and everybody gets on.
 #[test]
 fn owners_and_all_others_at_once_lose_no_packet() {
     const CONNECTIONS: usize = 64;
@@ -210,7 +212,8 @@ fn many_owned_connections_end_together() {
     assert!(links.iter().all(|link| owner_of(&tracker, link).is_none() && !passes(&tracker, &owners[0], link)));
 }
 
-/// What is shown of a connection is of one connection, while owners have packets, and connections of either family come and go at the same places.
+/// What is shown of a connection is of one connection, while owners have packets, and connections
+/// of either family come and go at the same places.
 #[test]
 fn what_is_shown_belongs_together_while_connections_come_and_go() {
     const CLIENTS: u128 = 24;

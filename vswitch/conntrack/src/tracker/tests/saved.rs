@@ -1,4 +1,5 @@
-//! Tables as files: what is written is read, and what is not what was written leaves an empty table.
+//! Tables as files: what is written is read, and what is not what was written leaves an empty
+//! table.
 
 use super::talk::{Talk, tuple};
 use crate::{
@@ -259,7 +260,8 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
     [bytes, &checksum.value().to_le_bytes()].concat()
 }
 
-/// Who writes the file may write its checksum: what is let through is a table as any other, and all others leave an empty one.
+/// Who writes the file may write its checksum: what is let through is a table as any other, and all
+/// others leave an empty one.
 fn hostile(changes: &[(prop::sample::Index, u64)], cut: Option<prop::sample::Index>) {
     let bytes = all_kinds().saved();
     let body = &bytes[..bytes.len() - 8];

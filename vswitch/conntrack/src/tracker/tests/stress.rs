@@ -236,7 +236,8 @@ fn a_million_connections_of_ipv6() {
     a_million("v6 udp 1:1>2:53", 64);
 }
 
-/// More of them like this one, in a table that they fill; each takes so many bytes that were not taken at start.
+/// More of them like this one, in a table that they fill; each takes so many bytes that were not
+/// taken at start.
 fn a_million(first: &str, more: u64) {
     const COUNT: u32 = 1_000_000;
     let begun = Instant::now();

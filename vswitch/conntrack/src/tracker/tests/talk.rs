@@ -1,8 +1,11 @@
 //! Conversations as text: a packet, the `ct()` that it meets, and what comes of it.
 //!
-//! Packets: `udp 1:1000>2:53`, `tcp 1:1000>2:80 S seq=5 ack=6 len=7 win=8`, `ping 1>2#7`, `pong 2>1#7`, `gre 1>2`; addresses are numbers, `v6` in front makes them IPv6.
-//! Errors: `error 9>1 about udp 1:1000>2:53`. Requests: words such as `zone=3 commit force nat src=7:5000-5003 mark=1/0xf label=5 before=dnat tftp`.
-//! Outcomes: `new|trk mark=1 label=5 orig 1:1000>2:53 as 7:1000>2:53 inner 1:1000>2:53`, or `refused Full`. What is not said is zero, as it came, or the packet's own tuple.
+//! Packets: `udp 1:1000>2:53`, `tcp 1:1000>2:80 S seq=5 ack=6 len=7 win=8`, `ping 1>2#7`, `pong
+//! 2>1#7`, `gre 1>2`; addresses are numbers, `v6` in front makes them IPv6. Errors: `error 9>1
+//! about udp 1:1000>2:53`. Requests: words such as `zone=3 commit force nat src=7:5000-5003
+//! mark=1/0xf label=5 before=dnat tftp`. Outcomes: `new|trk mark=1 label=5 orig 1:1000>2:53 as
+//! 7:1000>2:53 inner 1:1000>2:53`, or `refused Full`. What is not said is zero, as it came, or the
+//! packet's own tuple.
 
 use crate::tcp::Segment;
 use crate::*;
@@ -27,7 +30,8 @@ impl Talk {
         }
     }
 
-    /// A packet meets one `ct()`, or several (`request ; request`): each meets what the one before made of it.
+    /// A packet meets one `ct()`, or several (`request ; request`): each meets what the one before
+    /// made of it.
     pub(super) fn ct(&mut self, packet: &str, text: &str) -> String {
         let (mut seen, mut error) = match packet.strip_prefix("error ") {
             Some(error) => (None, Some(error_of(error))),

@@ -41,7 +41,8 @@ fn both_may_open_at_once() {
     ]);
 }
 
-/// Observed on Open vSwitch 3.1: what is invalid in a connection is translated, shows its mark, and a commit writes it.
+/// Observed on Open vSwitch 3.1: what is invalid in a connection is translated, shows its mark, and
+/// a commit writes it.
 #[test]
 fn what_is_invalid_in_a_connection_changes_no_state() {
     let mut talk = Talk::new(64);
@@ -61,7 +62,8 @@ fn what_is_invalid_in_a_connection_changes_no_state() {
     talk.say(&[("tcp 1:1000>2:80 PA seq=900000 ack=501 len=10", "", "est|trk mark=6")]);
 }
 
-/// Observed on Open vSwitch 3.1. A SYN/ACK may acknowledge nonsense, once; who opens with an ACK is established by the second one.
+/// Observed on Open vSwitch 3.1. A SYN/ACK may acknowledge nonsense, once; who opens with an ACK is
+/// established by the second one.
 #[test]
 fn a_packet_is_judged_again_only_behind_nat() {
     let mut talk = Talk::new(64);

@@ -157,7 +157,8 @@ fn what_finds_no_tuple_is_refused_by_name() {
     talk.say(&[("udp 1:9>2:2", "commit src=7:50", "new|trk|snat as 7:50>2:2")]);
 }
 
-/// By a Service first, then straight to its endpoint from the same port; `straight` is what the second one asks for.
+/// By a Service first, then straight to its endpoint from the same port; `straight` is what the
+/// second one asks for.
 fn service_and_endpoint(kind: &str, first: &str, straight: &str) -> Talk {
     let mut talk = Talk::new(64);
     let (syn, syn_ack, ack) =

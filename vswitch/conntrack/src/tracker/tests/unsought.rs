@@ -1,4 +1,5 @@
-//! First packets whose connection is opened at once: as if it had been asked for, and then committed.
+//! First packets whose connection is opened at once: as if it had been asked for, and then
+//! committed.
 
 use super::talk::{Talk, request, seen};
 use crate::{Connection, Request, TrackVerdict, state};

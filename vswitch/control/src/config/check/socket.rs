@@ -44,14 +44,16 @@ impl Check<'_> {
         }
     }
 
-    /// The directory of the default socket is the switch's own; another one may have a meaning (and an owner) to someone.
+    /// The directory of the default socket is the switch's own; another one may have a meaning (and
+    /// an owner) to someone.
     pub(super) fn is_made_at_start(&self, directory: &Path) -> bool {
         let default = Path::new(SOCKET_DEFAULT);
         self.config.socket == default && default.parent() == Some(directory)
     }
 }
 
-/// Whether somebody accepts connections there. A listener with a full backlog makes connect(2) wait: it counts as alive.
+/// Whether somebody accepts connections there. A listener with a full backlog makes connect(2)
+/// wait: it counts as alive.
 fn has_live_listener(path: &Path) -> bool {
     let (answer, result) = sync_channel(1);
     let target = path.to_owned();

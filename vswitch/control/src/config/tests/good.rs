@@ -55,7 +55,8 @@ fn the_example_is_good_and_shows_defaults() {
     assert_eq!(ports[0], pod);
 }
 
-/// Every line that is commented out in the example must be good as well: `# key = value` and the sections at the end.
+/// Every line that is commented out in the example must be good as well: `# key = value` and the
+/// sections at the end.
 #[test]
 fn what_the_example_comments_out_is_good_too() {
     let uncomment = |line: &str| match line.strip_prefix("# ") {

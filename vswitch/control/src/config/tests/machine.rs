@@ -7,7 +7,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Two cores of four (one is offline, one not ours), 1 GiB of hugepages of which half are free, `lo` and `eth0`, one PCI card.
+/// Two cores of four (one is offline, one not ours), 1 GiB of hugepages of which half are free,
+/// `lo` and `eth0`, one PCI card.
 fn machine() -> (TempDir, Environment) {
     let dir = tempfile::tempdir().expect("a directory");
     let write = |path: &str, text: &str| {

@@ -324,9 +324,10 @@ fn broken_headers_are_left_alone() {
     );
 }
 
-/// Open vSwitch 3.1 leaves the checksum as it was when the source changes in front of a routing header (a bug that we do not copy: its
-/// walk ends with the routing header's own number as the protocol). What was right before stays right here; the destination is not part of the
-/// sum while segments are left.
+/// Open vSwitch 3.1 leaves the checksum as it was when the source changes in front of a routing
+/// header (a bug that we do not copy: its walk ends with the routing header's own number as the
+/// protocol). What was right before stays right here; the destination is not part of the sum while
+/// segments are left.
 #[test]
 fn a_routing_header_exempts_the_destination_only() {
     check(

@@ -39,7 +39,8 @@ fn rewrite(ops: &[Op], bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What a packet was when it came in is told with copies, wherever they are made; of one that waits it is not, and need not be known.
+/// What a packet was when it came in is told with copies, wherever they are made; of one that waits
+/// it is not, and need not be known.
 #[test]
 fn only_copies_for_controllers_ask_what_came_in() {
     use super::PacketInOp;

@@ -1,4 +1,5 @@
-//! Whatever is rewritten: checksums stay what a full sum gives, and nothing beyond the packet is touched.
+//! Whatever is rewritten: checksums stay what a full sum gives, and nothing beyond the packet is
+//! touched.
 
 use super::{apply, hex, packet};
 use crate::action::{Masked, Op, SetArp, SetEth, SetIcmp, SetIpv4, SetIpv6, SetNd, SetPorts};
@@ -53,7 +54,8 @@ fn fits(op: &Op, spec: &Spec) -> bool {
         Op::SetIpv4(_) => spec.ipv4,
         Op::SetIpv6(_) => !spec.ipv4,
         Op::SetArp(_) | Op::SetNd(_) | Op::SetIcmp(_) => false,
-        // A third tag is where parsing ends, and a tag removed from under two shows one that was not parsed.
+        // A third tag is where parsing ends, and a tag removed from under two shows one that was
+        // not parsed.
         Op::PushVlan { .. } => spec.tags.is_empty(),
         _ => true,
     }

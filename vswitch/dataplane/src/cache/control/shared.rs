@@ -1,4 +1,5 @@
-//! Between a worker's cache and the control side: megaflows to be counted, and switches to be thrown.
+//! Between a worker's cache and the control side: megaflows to be counted, and switches to be
+//! thrown.
 
 use crate::cache::{Megaflow, Path};
 use crate::observe::{Counter, Fallback};
@@ -36,7 +37,8 @@ pub struct CacheStats {
     pub megaflow_hits: Counter,
     /// By translation.
     pub misses: Counter,
-    /// By nothing: packets that were to be translated, when their port had had as many misses as it may.
+    /// By nothing: packets that were to be translated, when their port had had as many misses as it
+    /// may.
     pub lost_misses: Counter,
     /// Megaflows that used tables which changed, but only by rules that their packets cannot meet.
     pub spared: Counter,
@@ -149,7 +151,8 @@ struct Handed {
     paths: Vec<Tracked<Path>>,
 }
 
-/// Gathers what all workers' megaflows counted, and credits it to rules, groups and tables. The control side has one.
+/// Gathers what all workers' megaflows counted, and credits it to rules, groups and tables. The
+/// control side has one.
 #[derive(Debug, Default)]
 pub struct Collector {
     workers: Vec<Handed>,
@@ -162,8 +165,8 @@ impl Collector {
         Self { workers: workers.map(|shared| Handed { shared, megaflows: Vec::new(), paths: Vec::new() }).collect() }
     }
 
-    /// Credits what was counted since the last time. Workers go on meanwhile; what they count after they were looked at is for the next
-    /// time.
+    /// Credits what was counted since the last time. Workers go on meanwhile; what they count after
+    /// they were looked at is for the next time.
     pub fn collect(&mut self) {
         self.workers.iter_mut().for_each(Handed::collect);
     }
@@ -200,7 +203,9 @@ impl Handed {
         }
         let before = self.megaflows.len();
         self.megaflows.retain_mut(|tracked| {
-            // In this order: the counters of a dead one stand still, and those of its ops when nobody has it any more. The worker may still have it in its exact-match cache, from where it goes soon.
+            // In this order: the counters of a dead one stand still, and those of its ops when
+            // nobody has it any more. The worker may still have it in its exact-match cache, from
+            // where it goes soon.
             let last = tracked.item.is_dead() && Arc::get_mut(&mut tracked.item).is_some();
             if let Some((packets, bytes)) = tracked.new_since(tracked.item.counted()) {
                 tracked.item.credit(packets, bytes, tracked.item.used());

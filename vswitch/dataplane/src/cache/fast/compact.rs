@@ -1,14 +1,16 @@
 //! The compact key of a plain packet: its first bytes, with what no rule can match cleared.
 //!
-//! Two plain packets of one port with equal compact keys have equal [`vswitch_flow::FlowKey`]s: that is what makes an exact match of bytes a
-//! match of every field. A packet is plain if extraction reads its headers from fixed places and finds nothing odd: Ethernet II with at
-//! most one tag, IPv4 without options or IPv6 without extension headers, whole (no fragment), and TCP with a valid offset, UDP, or ICMP
-//! (of IPv6 only echo: other messages have more fields). Everything else takes the slow path.
+//! Two plain packets of one port with equal compact keys have equal [`vswitch_flow::FlowKey`]s:
+//! that is what makes an exact match of bytes a match of every field. A packet is plain if
+//! extraction reads its headers from fixed places and finds nothing odd: Ethernet II with at most
+//! one tag, IPv4 without options or IPv6 without extension headers, whole (no fragment), and TCP
+//! with a valid offset, UDP, or ICMP (of IPv6 only echo: other messages have more fields).
+//! Everything else takes the slow path.
 //!
 //! A cache does not keep keys, but their tags ([`Tag`]).
 //!
-//! Where a packet came from, a port or a tunnel, is part of its tag only. Frames shorter than a key are padded with zeros: the mask clears what lies behind the L4
-//! header's first bytes.
+//! Where a packet came from, a port or a tunnel, is part of its tag only. Frames shorter than a key
+//! are padded with zeros: the mask clears what lies behind the L4 header's first bytes.
 
 use crate::cache::fast::shapes::{
     ICMP, L4_LEN, Masks, TCP, TCP_V4, TCP_V6, UDP, UDP_V4, UDP_V6, V4_TAGGED, V4_UNTAGGED, V6_TAGGED, V6_UNTAGGED,
@@ -23,16 +25,20 @@ use vswitch_flow::extract::Layers;
 /// Vectors of four words that the words of any are in.
 pub(in crate::cache) const VECTORS_MAX: usize = WORDS_V6.div_ceil(4);
 
-/// Of the words of a compact key, of which there are `N`, those that vector `v` begins with: the last vector begins before the one in front of it ends.
+/// Of the words of a compact key, of which there are `N`, those that vector `v` begins with: the
+/// last vector begins before the one in front of it ends.
 pub(in crate::cache) const fn first_word<const N: usize>(v: usize) -> usize {
     if 4 * v + 4 <= N { 4 * v } else { N - 4 }
 }
 
-/// What stands for a compact key: two hashes of it with independent secret keys, NH of UMAC, for words of 32 bits ([`nh_twice`]).
+/// What stands for a compact key: two hashes of it with independent secret keys, NH of UMAC, for
+/// words of 32 bits ([`nh_twice`]).
 ///
-/// For any two keys of one kind, whoever chose them, the chance that the first hash is equal is at most one in 2^32 (theorem 4.2 of the paper), that both are, one in 2^64, over the secrets,
-/// which are drawn at start and never seen: a worker that compares its packets with a tag or two each, 10 million times a second, would meet a pair once in 28,000 years. Memory that forgets a
-/// bit unnoticed is much more frequent.
+/// For any two keys of one kind, whoever chose them, the chance that the first hash is equal is at
+/// most one in 2^32 (theorem 4.2 of the paper), that both are, one in 2^64, over the secrets, which
+/// are drawn at start and never seen: a worker that compares its packets with a tag or two each, 10
+/// million times a second, would meet a pair once in 28,000 years. Memory that forgets a bit
+/// unnoticed is much more frequent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cache) struct Tag([u64; 2]);
 
@@ -44,7 +50,8 @@ pub struct Compact {
     l3: u8,
     /// End of the L3 packet.
     l3_end: u16,
-    /// Where it was found, of the cache of its kind ([`crate::cache::fast::exact::NOWHERE`]: nowhere).
+    /// Where it was found, of the cache of its kind ([`crate::cache::fast::exact::NOWHERE`]:
+    /// nowhere).
     pub(in crate::cache) found: u32,
     pub(in crate::cache) tag: Tag,
     /// Of the tag: where it lies.
@@ -70,7 +77,8 @@ pub(in crate::cache) struct Seeds {
     hash: [u64; 2],
 }
 
-/// What a compact key says of where its packet came from, a port or a tunnel: so much of its [`Tag`].
+/// What a compact key says of where its packet came from, a port or a tunnel: so much of its
+/// [`Tag`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::cache) struct Came([u64; 2]);
 
@@ -89,7 +97,8 @@ impl Seeds {
         }
     }
 
-    /// Of a packet that came in by this port; of the inside of one, by this tunnel port, out of the tunnel of this number, which is not 0.
+    /// Of a packet that came in by this port; of the inside of one, by this tunnel port, out of the
+    /// tunnel of this number, which is not 0.
     pub(in crate::cache) fn came(&self, port: PortId, tunnel: u64) -> Came {
         let [high, low] = halves(tunnel);
         let product = |a: u32, b: u32| u64::from(a) * u64::from(b);
@@ -223,7 +232,8 @@ impl Compact {
         }
     }
 
-    /// Of a frame of `len` bytes, `head` of them together, that has a header of IPv4 without options and is no fragment.
+    /// Of a frame of `len` bytes, `head` of them together, that has a header of IPv4 without
+    /// options and is no fragment.
     #[inline(always)] // each with the masks in the code
     #[allow(clippy::too_many_arguments)] // inlined
     fn v4_of<const L3: usize, const L4: usize>(
@@ -355,7 +365,8 @@ impl Compact {
     }
 }
 
-/// The front of a frame; of one that is shorter, padded with the zeros that there is room for it in.
+/// The front of a frame; of one that is shorter, padded with the zeros that there is room for it
+/// in.
 #[inline]
 fn front<'a, const LEN: usize>(head: &'a [u8], room: &'a mut [u8; LEN]) -> &'a [u8; LEN] {
     head.first_chunk().unwrap_or_else(|| {
@@ -370,8 +381,9 @@ const fn may_lack_headers(head: &[u8]) -> bool {
     head.len() < HEAD_LEN
 }
 
-/// Whether a header of L4 of a kind is whole: where it begins and the packet ends, by what the headers before say, which may be anything; the byte of TCP's data offset; and how many bytes of the
-/// frame are in its head, and altogether.
+/// Whether a header of L4 of a kind is whole: where it begins and the packet ends, by what the
+/// headers before say, which may be anything; the byte of TCP's data offset; and how many bytes of
+/// the frame are in its head, and altogether.
 #[inline(always)]
 const fn is_whole<const L4: usize>((l4, end): (usize, usize), offset: u8, (head, len): (usize, usize)) -> bool {
     // A branch each: nearly all packets take the same ones.

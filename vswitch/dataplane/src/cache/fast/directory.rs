@@ -1,11 +1,15 @@
 //! The directory of the exact-match cache: where the entry of a key lies.
 //!
-//! Entries are as large as cache lines. Were they put where a hash says, each of them would be alone in its page of memory, and a core that remembers the addresses of 2,000 pages would have to
-//! look up one for each packet of 30,000 connections (a host that backs its guests by small pages makes that of huge pages, too). So entries lie one behind the other, in the order in which they
-//! were made, and what a hash leads to is a line of 16 small slots, of which a few are taken: signature and place. There are only as many lines as the entries need; when there are more
+//! Entries are as large as cache lines. Were they put where a hash says, each of them would be
+//! alone in its page of memory, and a core that remembers the addresses of 2,000 pages would have
+//! to look up one for each packet of 30,000 connections (a host that backs its guests by small
+//! pages makes that of huge pages, too). So entries lie one behind the other, in the order in which
+//! they were made, and what a hash leads to is a line of 16 small slots, of which a few are taken:
+//! signature and place. There are only as many lines as the entries need; when there are more
 //! entries, each line is split into two.
 //!
-//! **Limits**: lines are never fewer again. A line that is full takes a slot from one of its entries.
+//! **Limits**: lines are never fewer again. A line that is full takes a slot from one of its
+//! entries.
 
 use crate::cache::fast::compact::Compact;
 use vswitch_dpdk::{huge_slice, prefetch};
@@ -86,12 +90,14 @@ impl Directory {
         }
     }
 
-    /// Where the entry of a key is, if exactly one has its signature; one of them, if several have it; where no entry can be, if none has. Without a branch.
+    /// Where the entry of a key is, if exactly one has its signature; one of them, if several have
+    /// it; where no entry can be, if none has. Without a branch.
     #[inline]
     pub(in crate::cache) fn guess(&self, key: &Compact) -> u32 {
         let Some(line) = self.lines.get(self.line(key)) else { return u32::MAX };
         let signature = signature(key);
-        // Of a slot with this signature its place remains, which is less than what remains of any other.
+        // Of a slot with this signature its place remains, which is less than what remains of any
+        // other.
         line.0.iter().map(|slot| slot ^ signature).fold(u32::MAX, u32::min)
     }
 
@@ -114,7 +120,8 @@ impl Directory {
         self.lines[line].0.iter().position(|word| *word == 0).map(|slot| Slot { line, slot })
     }
 
-    /// A slot of a key's line whose entry goes, and its place: one that is `dead`, else one after the other. None: all are free.
+    /// A slot of a key's line whose entry goes, and its place: one that is `dead`, else one after
+    /// the other. None: all are free.
     pub(in crate::cache) fn victim(&mut self, key: &Compact, dead: impl Fn(u32) -> bool) -> Option<(Slot, u32)> {
         self.turn = self.turn.wrapping_add(1);
         let taken = self.taken(key).count();

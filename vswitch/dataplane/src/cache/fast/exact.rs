@@ -1,10 +1,13 @@
 //! The exact-match cache: compact keys to megaflows and programs.
 //!
-//! A fixed number of places, allocated once, and taken one behind the other; a [`Directory`] knows which is whose. An entry is as good as its megaflow: nothing is ever removed to make it
-//! stale, a dead megaflow's entries are swept a few at a time so that they do not keep its memory. When all are taken, or a new key's line is full, one of that line goes.
+//! A fixed number of places, allocated once, and taken one behind the other; a [`Directory`] knows
+//! which is whose. An entry is as good as its megaflow: nothing is ever removed to make it stale, a
+//! dead megaflow's entries are swept a few at a time so that they do not keep its memory. When all
+//! are taken, or a new key's line is full, one of that line goes.
 //!
-//! What lies far apart is what lookups wait for. So a lookup reads one line of the directory, and for IPv4 all that a packet needs beside its path and its connection is in one more. That
-//! has no room for the key, so its [`Tag`] stands for it.
+//! What lies far apart is what lookups wait for. So a lookup reads one line of the directory, and
+//! for IPv4 all that a packet needs beside its path and its connection is in one more. That has no
+//! room for the key, so its [`Tag`] stands for it.
 
 use crate::cache::Megaflow;
 use crate::cache::fast::compact::{Compact, Tag};
@@ -120,7 +123,8 @@ impl<const A: usize> Exact<A> {
         self.directory.prefetch(key);
     }
 
-    /// Where a key is if it is anywhere, but for few; asks for that. For [`Exact::is_at`] to confirm.
+    /// Where a key is if it is anywhere, but for few; asks for that. For [`Exact::is_at`] to
+    /// confirm.
     #[inline]
     pub(in crate::cache) fn guess(&self, key: &Compact) -> u32 {
         let place = self.directory.guess(key);
@@ -153,7 +157,8 @@ impl<const A: usize> Exact<A> {
         Some(&self.places.get(entry as usize)?.entry)
     }
 
-    /// Asks for what an entry leads to. Returns where the first connection of its program lies, if it has one.
+    /// Asks for what an entry leads to. Returns where the first connection of its program lies, if
+    /// it has one.
     #[inline]
     pub(in crate::cache) fn approach(&self, entry: u32) -> Option<u32> {
         match self.entry(entry)? {

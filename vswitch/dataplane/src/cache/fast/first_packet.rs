@@ -1,14 +1,21 @@
 //! First packets of TCP connections: all stages at once.
 //!
-//! No program of a connection can be there before the connection is. But most first packets of a port take the same decisions as those before them, and what the tracker says of them is always the
-//! same: new, no mark, no label, and behind the commit what the commit writes. So what all decisions of such a way ask comes to one question to the packet as it came in, and what they do to one
-//! list of rewrites: a [`FirstPacketTemplate`]. Whoever has one asks that question, has the connection opened, and writes.
+//! No program of a connection can be there before the connection is. But most first packets of a
+//! port take the same decisions as those before them, and what the tracker says of them is always
+//! the same: new, no mark, no label, and behind the commit what the commit writes. So what all
+//! decisions of such a way ask comes to one question to the packet as it came in, and what they do
+//! to one list of rewrites: a [`FirstPacketTemplate`]. Whoever has one asks that question, has the
+//! connection opened, and writes.
 //!
-//! **What can be one** ([`template`]): each decision ends with `ct()`, but for the last one, which sends the packet; all `ct()` are of one zone, the last one commits, none chooses a translation; before it nothing is rewritten
-//! but what a router changes at a hop, which no later decision asks for; none asks for addresses or ports of the connection. Whatever is not so takes the slow path.
+//! **What can be one** ([`template`]): each decision ends with `ct()`, but for the last one, which
+//! sends the packet; all `ct()` are of one zone, the last one commits, none chooses a translation;
+//! before it nothing is rewritten but what a router changes at a hop, which no later decision asks
+//! for; none asks for addresses or ports of the connection. Whatever is not so takes the slow path.
 //!
-//! **Limits**: [`WAYS`] per port and family, the last ones. What may be written down per millisecond is limited, per port and for all together ([`WRITTEN_PER_MS`]): a port whose packets take many ways, or ways of which nothing can be made,
-//! would have each of them written down, and no other port be left any.
+//! **Limits**: [`WAYS`] per port and family, the last ones. What may be written down per
+//! millisecond is limited, per port and for all together ([`WRITTEN_PER_MS`]): a port whose packets
+//! take many ways, or ways of which nothing can be made, would have each of them written down, and
+//! no other port be left any.
 
 use crate::action::{CtOp, Op, Touched};
 use crate::cache::fast::path::{Macs, shape};
@@ -106,7 +113,8 @@ impl FirstPacketTemplates {
 }
 
 impl Cache {
-    /// What becomes of a first packet that came in by the port whose burst this is, if it is known and good: it is the caller's, who gives it back ([`Self::done_with_template`]).
+    /// What becomes of a first packet that came in by the port whose burst this is, if it is known
+    /// and good: it is the caller's, who gives it back ([`Self::done_with_template`]).
     #[inline]
     pub(crate) fn take_template(&mut self, bridge: usize, key: &FlowKey, v6: bool) -> Option<Box<FirstPacketTemplate>> {
         let is_good = |template: &FirstPacketTemplate| {
@@ -208,7 +216,8 @@ fn question(steps: &[Arc<Megaflow>]) -> Option<SparseMatch> {
             }
             _ => return None,
         }
-        // A bucket that a group chose for one packet (which is all that asks for a `conj_id` from outside) is not that of the next one.
+        // A bucket that a group chose for one packet (which is all that asks for a `conj_id` from
+        // outside) is not that of the next one.
         let chosen = megaflow.matching.get(Field::ConjId).1 != 0;
         if chosen || megaflow.chooser.is_some() || megaflow.drop.is_some() {
             return None;

@@ -1,4 +1,5 @@
-//! Looking up a burst: what is done for all of its packets at once only reads, and asks for what will be read next.
+//! Looking up a burst: what is done for all of its packets at once only reads, and asks for what
+//! will be read next.
 
 use crate::cache::fast::compact::CompactKind;
 use crate::cache::fast::exact::{Entry, Exact, NOWHERE, RareProgram};
@@ -16,8 +17,9 @@ use vswitch_conntrack::Tracker;
 use vswitch_dpdk::{Burst, Mbuf, prefetch};
 
 impl Cache {
-    /// Makes the compact keys of a burst, unless nothing is `cached`. Returns the bytes of all packets, and of how many the longest is, where a packet of less than
-    /// `least` bytes is longer than any.
+    /// Makes the compact keys of a burst, unless nothing is `cached`. Returns the bytes of all
+    /// packets, and of how many the longest is, where a packet of less than `least` bytes is longer
+    /// than any.
     #[inline(never)] // registers of its own
     pub(crate) fn prepare(&mut self, burst: &Burst, port: PortId, least: usize, cached: bool) -> (u64, usize) {
         if std::mem::take(&mut self.one)
@@ -48,7 +50,8 @@ impl Cache {
         self.kinds = of_burst(&mut self.keys, burst).iter().fold(0, |kinds, key| kinds | key.kind as u8);
     }
 
-    /// Finds the keys of a burst, and asks for what they lead to. Good until an entry changes. Returns whether there are some that are nowhere.
+    /// Finds the keys of a burst, and asks for what they lead to. Good until an entry changes.
+    /// Returns whether there are some that are nowhere.
     #[inline]
     pub(crate) fn locate(&mut self, burst: &Burst, tracker: &Tracker) -> bool {
         self.located = self.version;
@@ -112,7 +115,8 @@ impl Cache {
         self.is_good(&megaflow, world, now).then_some(megaflow)
     }
 
-    /// The program of a key of the burst, if there is one. Whether its path is good is for [`Cache::is_current`] to say.
+    /// The program of a key of the burst, if there is one. Whether its path is good is for
+    /// [`Cache::is_current`] to say.
     #[inline]
     pub(crate) fn program(&self, key: &Compact) -> Option<AnyProgram<'_>> {
         match key.kind {
@@ -150,7 +154,8 @@ impl Cache {
         self.v6.entry(key.found)
     }
 
-    /// A packet takes a path that has effects to carry out ([`Path::has_due_effects`]): that may change something for the next one.
+    /// A packet takes a path that has effects to carry out ([`Path::has_due_effects`]): that may
+    /// change something for the next one.
     #[cold]
     pub(crate) fn carry_effects(&self, path: &Path, world: &World, now: Millis) {
         // Paths share megaflows.
@@ -221,7 +226,8 @@ impl Cache {
     }
 }
 
-/// Makes the key of each packet of a burst. Returns the bytes of all packets, and of how many the longest is, where a packet of less than `least` bytes is longer than any.
+/// Makes the key of each packet of a burst. Returns the bytes of all packets, and of how many the
+/// longest is, where a packet of less than `least` bytes is longer than any.
 #[inline(always)] // the loop over a burst
 pub(in crate::cache) fn of_packets(
     keys: &mut [Compact],
@@ -270,7 +276,8 @@ fn find(v4: &V4, v6: &V6, key: &Compact) -> u32 {
     }
 }
 
-/// [`Cache::locate`], of keys of one family; but for those that are not where they are thought to be. Returns whether there are such. `one`: it is known that the keys are one; afterwards,
+/// [`Cache::locate`], of keys of one family; but for those that are not where they are thought to
+/// be. Returns whether there are such. `one`: it is known that the keys are one; afterwards,
 /// whether they are.
 #[inline(always)] // the front of every burst
 fn locate_all<const A: usize>(cache: &Exact<A>, keys: &mut [Compact], one: &mut bool, tracker: &Tracker) -> bool {
@@ -278,8 +285,9 @@ fn locate_all<const A: usize>(cache: &Exact<A>, keys: &mut [Compact], one: &mut 
     if *one {
         return locate_one(cache, keys, tracker);
     }
-    // Each in a loop of its own: a core that keeps a prefetch until it has the page's address can ask for as many at a time as there are among the instructions that it looks ahead at.
-    // Between the makings of keys those are two or three.
+    // Each in a loop of its own: a core that keeps a prefetch until it has the page's address can
+    // ask for as many at a time as there are among the instructions that it looks ahead at. Between
+    // the makings of keys those are two or three.
     keys.iter().for_each(|key| cache.prefetch(key));
     keys.iter_mut().for_each(|key| key.found = cache.guess(key));
     let mut missing = false;

@@ -1,9 +1,13 @@
 //! Paths: the decisions that a packet takes from its port to its last output, one per stage.
 //!
-//! A path is shared by all connections that take it with the same MAC addresses in the end, and is as good as its megaflows. It dies with any of them.
+//! A path is shared by all connections that take it with the same MAC addresses in the end, and is
+//! as good as its megaflows. It dies with any of them.
 //!
-//! **What a packet costs here** does not hang on the number of stages: that all megaflows are good is one compare ([`crate::cache::Cache`]'s stamp, which rises whenever one of them might
-//! not be), and the packet is counted once, by the path; those that take it one after the other are asked about and counted together (`worker/fast/replay.rs`, `Taken`). The control side credits what a path counted to what its megaflows count ([`crate::cache::Collector`]).
+//! **What a packet costs here** does not hang on the number of stages: that all megaflows are good
+//! is one compare ([`crate::cache::Cache`]'s stamp, which rises whenever one of them might not be),
+//! and the packet is counted once, by the path; those that take it one after the other are asked
+//! about and counted together (`worker/fast/replay.rs`, `Taken`). The control side credits what a
+//! path counted to what its megaflows count ([`crate::cache::Collector`]).
 
 use crate::action::{EncapOp, Op};
 use crate::cache::{CacheShared, Megaflow};
@@ -45,7 +49,8 @@ pub(in crate::cache) struct Hot {
     bytes: Counter,
     /// Milliseconds of the last packet.
     used_ms: Counter,
-    /// The port to which its only output goes, if all else that it does is to rewrite headers; else [`PortId::NONE`].
+    /// The port to which its only output goes, if all else that it does is to rewrite headers; else
+    /// [`PortId::NONE`].
     out: PortId,
     has_effects: bool,
     /// In between it puts the packet into this tunnel.
@@ -119,7 +124,8 @@ impl Path {
         self.hot.out
     }
 
-    /// The tunnel into which its packets are put, between the change of their headers and their output; none if they are not.
+    /// The tunnel into which its packets are put, between the change of their headers and their
+    /// output; none if they are not.
     #[inline]
     #[must_use]
     pub fn encapsulation(&self) -> Option<&EncapOp> {
@@ -140,8 +146,10 @@ fn encapsulation(megaflow: &Megaflow) -> Option<&Arc<EncapOp>> {
     }
 }
 
-/// Whether a packet that took these steps, and met so many `ct()`, can have taken them one after the other: each one ends where the next begins. A `ct()` is asked before
-/// anything is done, so what the packet may die of, and what changes its length, must not come before one. Returns the port as [`Path::out`] has it.
+/// Whether a packet that took these steps, and met so many `ct()`, can have taken them one after
+/// the other: each one ends where the next begins. A `ct()` is asked before anything is done, so
+/// what the packet may die of, and what changes its length, must not come before one. Returns the
+/// port as [`Path::out`] has it.
 pub(in crate::cache) fn shape(steps: &[Arc<Megaflow>], links: usize) -> Option<PortId> {
     let mut left = links;
     let mut out = PortId::NONE;
@@ -166,7 +174,8 @@ pub(in crate::cache) fn shape(steps: &[Arc<Megaflow>], links: usize) -> Option<P
                 // Nothing else happens to what is outside but that it leaves.
                 Op::Encap(_) => (straight, settled) = (straight && last && at + 2 == megaflow.ops().len(), true),
                 Op::Meter(_) | Op::PushVlan { .. } | Op::PopVlan => (straight, settled) = (false, true),
-                // What a packet met itself it is to take back; what it was when it came in, only the slow path knows.
+                // What a packet met itself it is to take back; what it was when it came in, only
+                // the slow path knows.
                 op if op.recirculates() || op.takes_back() || op.refuses() => return None,
                 Op::Output(port) if ends && last => out = *port,
                 Op::SetEth(_) | Op::SetIpv4(_) | Op::SetIpv6(_) | Op::SetPorts(_) | Op::CtClear => {}
@@ -196,18 +205,21 @@ pub(in crate::cache) struct Paths {
     by_steps: HashMap<Key, Arc<Path>, RandomState>,
     /// How many of them have the same steps, and other MAC addresses.
     variants: HashMap<Steps, usize, RandomState>,
-    /// Those that there are, whether they can still be found or only programs have them, in the order in which they are looked at next.
+    /// Those that there are, whether they can still be found or only programs have them, in the
+    /// order in which they are looked at next.
     all: VecDeque<(Key, Arc<Path>)>,
 }
 
 impl Paths {
-    /// Whether there may be a path that writes MAC addresses that no other one of these steps does: whoever varies them is to have few paths.
+    /// Whether there may be a path that writes MAC addresses that no other one of these steps does:
+    /// whoever varies them is to have few paths.
     pub(in crate::cache) fn may_vary(&self, steps: &[Arc<Megaflow>], macs: Macs) -> bool {
         let steps = places(steps);
         self.variants.get(&steps).is_none_or(|n| *n < VARIANTS_MAX) || self.by_steps.contains_key(&(steps, macs))
     }
 
-    /// The path of these steps, at most [`STEPS_MAX`]. When there are too many another one cannot be found any more: programs that have it keep it. None: there are too many all the same.
+    /// The path of these steps, at most [`STEPS_MAX`]. When there are too many another one cannot
+    /// be found any more: programs that have it keep it. None: there are too many all the same.
     pub(in crate::cache) fn intern(
         &mut self,
         steps: &[Arc<Megaflow>],
@@ -259,7 +271,8 @@ impl Paths {
         }
     }
 
-    /// Looks at the next few: lets go of those that are dead, or that no program has, and tells megaflows when their packets came.
+    /// Looks at the next few: lets go of those that are dead, or that no program has, and tells
+    /// megaflows when their packets came.
     pub(in crate::cache) fn sweep(&mut self, few: usize) {
         for _ in 0..few.min(self.all.len()) {
             let Some((key, path)) = self.all.pop_front() else { return };

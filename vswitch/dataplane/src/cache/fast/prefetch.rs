@@ -1,8 +1,10 @@
 //! What first packets of connections will read, asked for while the burst is still being read.
 //!
-//! A packet that no cache of compact keys knows is going to meet `ct()`, if those before it did, and its connection is looked for in the zones in which theirs were. So the lines of
-//! the tracker's index are asked for by these zones, for all such packets of the burst at once: else they would be waited for one after the other. All of it is a guess, that
-//! changes nothing when it is wrong.
+//! A packet that no cache of compact keys knows is going to meet `ct()`, if those before it did,
+//! and its connection is looked for in the zones in which theirs were. So the lines of the
+//! tracker's index are asked for by these zones, for all such packets of the burst at once: else
+//! they would be waited for one after the other. All of it is a guess, that changes nothing when it
+//! is wrong.
 
 use crate::cache::fast::compact::CompactKind;
 use crate::cache::fast::exact::NOWHERE;
@@ -93,7 +95,8 @@ const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
 impl Compact {
-    /// `head`: the first bytes of its packet. It is of a segment that opens a connection, or answers such a one: no program is made of what becomes of it.
+    /// `head`: the first bytes of its packet. It is of a segment that opens a connection, or
+    /// answers such a one: no program is made of what becomes of it.
     #[inline]
     pub(in crate::cache) fn opens(&self, head: &[u8]) -> bool {
         self.tcp_flags(head) & SYN != 0

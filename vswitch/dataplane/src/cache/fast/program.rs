@@ -1,9 +1,12 @@
 //! Programs: what happens to the packets of one direction of a connection, all stages in one.
 //!
-//! **Design**: a compact key has every bit of a packet that any rule can match. So two packets with the same key take the same [`Path`], as long as its megaflows are good and
-//! each `ct()` on it says the same; that is what a [`Link`] stands for. Of most paths all that remains is to write constants into the headers: the key has the old value of every
-//! field that can be rewritten, so the new ones and the difference to each checksum are known beforehand: MAC addresses by the path, the rest by each key ([`Fused`]). Whatever a path does beside that (copies, tags, meters) is
-//! executed op by op, with what each `ct()` translates ([`Rare`]).
+//! **Design**: a compact key has every bit of a packet that any rule can match. So two packets with
+//! the same key take the same [`Path`], as long as its megaflows are good and each `ct()` on it
+//! says the same; that is what a [`Link`] stands for. Of most paths all that remains is to write
+//! constants into the headers: the key has the old value of every field that can be rewritten, so
+//! the new ones and the difference to each checksum are known beforehand: MAC addresses by the
+//! path, the rest by each key ([`Fused`]). Whatever a path does beside that (copies, tags, meters)
+//! is executed op by op, with what each `ct()` translates ([`Rare`]).
 
 use crate::action::udp_sum;
 use crate::cache::Compact;
@@ -14,7 +17,8 @@ use vswitch_conntrack::{Link, Rewrite};
 use vswitch_dpdk::{Csum, Mbuf};
 use vswitch_flow::extract::Layers;
 
-/// Of programs that meet several `ct()`, or do more than rewrite headers, or write other MAC addresses than the paths of their steps.
+/// Of programs that meet several `ct()`, or do more than rewrite headers, or write other MAC
+/// addresses than the paths of their steps.
 #[derive(Debug)]
 pub struct Rare {
     /// What stands in for each `ct()`, in order, and what it translates.
@@ -104,10 +108,12 @@ const UDP: u8 = 1;
 /// In [`Fused::flags`]: headers stay as they are.
 const SAME: u8 = 2;
 
-/// In [`Fused::flags`]: of what is behind the MAC addresses only the TTL changes, and so the IPv4 header's checksum.
+/// In [`Fused::flags`]: of what is behind the MAC addresses only the TTL changes, and so the IPv4
+/// header's checksum.
 const ROUTED: u8 = 4;
 
-/// Headers as they are in the end, but for MAC addresses, and by how much the checksums change (as in headers).
+/// Headers as they are in the end, but for MAC addresses, and by how much the checksums change (as
+/// in headers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fused<const A: usize> {
     addresses: [[u8; A]; 2],
@@ -175,7 +181,8 @@ fn changed(checksum: [u8; 2], difference: [u8; 2]) -> [u8; 2] {
 impl<const A: usize> Fused<A> {
     const V6: bool = A == 16;
 
-    /// What makes one header of another one, and the MAC addresses that it has then; none: that is more than this can do. `partial`: the checksum of L4 covers the pseudo-header only.
+    /// What makes one header of another one, and the MAC addresses that it has then; none: that is
+    /// more than this can do. `partial`: the checksum of L4 covers the pseudo-header only.
     pub(in crate::cache) fn between(
         before: &[u8],
         after: &[u8],
@@ -247,7 +254,8 @@ impl<const A: usize> Fused<A> {
         (self.l4, self.pseudo) != ([0; 2], [0; 2])
     }
 
-    /// What a router writes: MAC addresses, TTL, the IPv4 header's checksum. None, and nothing written but MAC addresses: the headers are not all there.
+    /// What a router writes: MAC addresses, TTL, the IPv4 header's checksum. None, and nothing
+    /// written but MAC addresses: the headers are not all there.
     #[inline(always)] // as above
     fn write_route(&self, macs: &Macs, head: &mut [u8], layers: Layers) -> Option<()> {
         let l3 = usize::from(layers.l3);
@@ -262,7 +270,8 @@ impl<const A: usize> Fused<A> {
         Some(())
     }
 
-    /// The other fields, if it is not [`ROUTED`]; but for the checksum of L4. None, and nothing written: as above.
+    /// The other fields, if it is not [`ROUTED`]; but for the checksum of L4. None, and nothing
+    /// written: as above.
     #[inline(always)] // as above
     fn write_flow(&self, head: &mut [u8], layers: Layers) -> Option<()> {
         let (l3, l4) = (usize::from(layers.l3), usize::from(layers.l4));

@@ -1,6 +1,7 @@
 //! Writes down what becomes of a packet, so that the next one like it can take the fast path.
 //!
-//! Whoever walks a plain packet through its stages tells each decision and each `ct()`. In the end [`Recorder::end`] says whether a program can be made of it, and why not.
+//! Whoever walks a plain packet through its stages tells each decision and each `ct()`. In the end
+//! [`Recorder::end`] says whether a program can be made of it, and why not.
 
 use crate::cache::Megaflow;
 use crate::cache::fast::path::{STEPS_MAX, shape};

@@ -1,8 +1,10 @@
-//! Bursts of one connection, which come one behind the other: their packets differ in what no key has. The compact key of the first one is made, each other one is compared with it as bytes,
-//! and has the same key; that is a third of the work.
+//! Bursts of one connection, which come one behind the other: their packets differ in what no key
+//! has. The compact key of the first one is made, each other one is compared with it as bytes, and
+//! has the same key; that is a third of the work.
 //!
-//! Only untagged packets of TCP and UDP, in one segment, whose headers are as long as those of the first one; any other one has its key made. It is tried behind a burst that was of one connection,
-//! so other traffic pays nothing.
+//! Only untagged packets of TCP and UDP, in one segment, whose headers are as long as those of the
+//! first one; any other one has its key made. It is tried behind a burst that was of one
+//! connection, so other traffic pays nothing.
 
 use crate::cache::fast::compact::{CompactKind, VECTORS_MAX, first_word};
 use crate::cache::fast::lookup::of_packets;
@@ -15,7 +17,8 @@ use vswitch_dpdk::{Burst, Mbuf, U8x32};
 /// What packets with one key have the same: the first bytes of one of them, `N` words.
 struct Model<const N: usize> {
     bytes: [U8x32; VECTORS_MAX],
-    /// The bits that count: those of the key, those that say where its fields are, and the length of the L4 header.
+    /// The bits that count: those of the key, those that say where its fields are, and the length
+    /// of the L4 header.
     masks: [U8x32; VECTORS_MAX],
     key: Compact,
     /// Bytes of all headers.
@@ -32,7 +35,8 @@ impl<const N: usize> Model<N> {
     /// Bytes before the L4 header.
     const L4: usize = if N == WORDS_V4 { 14 + 20 } else { 14 + 40 };
 
-    /// Of an untagged packet, which has this key. None: it has not so many bytes, or another protocol.
+    /// Of an untagged packet, which has this key. None: it has not so many bytes, or another
+    /// protocol.
     fn of(head: &[u8], key: Compact, same: &[[u64; N]; 2]) -> Option<Self> {
         let front = head.get(..N * 8)?;
         let (l4, protocol) = (front.get(Self::L4..)?, front[if N == WORDS_V4 { 14 + 9 } else { 14 + 6 }]);
@@ -73,7 +77,8 @@ impl<const N: usize> Model<N> {
 }
 
 impl Cache {
-    /// [`Cache::prepare`], where all packets are likely to have one key. None, if that cannot be told of this one's, and nothing is prepared. Afterwards the cache knows whether it was so.
+    /// [`Cache::prepare`], where all packets are likely to have one key. None, if that cannot be
+    /// told of this one's, and nothing is prepared. Afterwards the cache knows whether it was so.
     #[inline(never)] // registers of its own
     pub(in crate::cache) fn prepare_repeats(
         &mut self,

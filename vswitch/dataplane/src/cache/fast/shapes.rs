@@ -1,4 +1,5 @@
-//! The first bytes of packets that a compact key is made of: what rules can match of them, and the shapes that nearly all packets have.
+//! The first bytes of packets that a compact key is made of: what rules can match of them, and the
+//! shapes that nearly all packets have.
 
 use crate::packet::{ethertype, tcp, udp};
 use vswitch_dpdk::U8x32;
@@ -17,12 +18,14 @@ pub(in crate::cache) const ICMP: usize = 2;
 /// Bytes of L4 headers that extraction wants, by kind.
 pub(in crate::cache) const L4_LEN: [usize; 3] = [20, 8, 8];
 
-/// Bytes of a TCP, UDP or ICMP header that rules match: the first four, and TCP's flags; of ICMP type and code.
+/// Bytes of a TCP, UDP or ICMP header that rules match: the first four, and TCP's flags; of ICMP
+/// type and code.
 const TCP_BYTES: [u8; 14] = [255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0x0f, 255];
 const UDP_BYTES: [u8; 14] = [255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const ICMP_BYTES: [u8; 14] = [255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// Bytes of an IPv4 header that rules match: TOS, TTL, protocol, addresses (version and length are checked).
+/// Bytes of an IPv4 header that rules match: TOS, TTL, protocol, addresses (version and length are
+/// checked).
 const V4_BYTES: [u8; 20] = [0, 255, 0, 0, 0, 0, 0, 0, 255, 255, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255];
 
 /// Of an IPv6 header: all but the version and the payload length.
@@ -104,7 +107,8 @@ pub(in crate::cache) static UDP_V4: Shape = shape(false, udp::PROTOCOL);
 pub(in crate::cache) static TCP_V6: Shape = shape(true, tcp::PROTOCOL);
 pub(in crate::cache) static UDP_V6: Shape = shape(true, udp::PROTOCOL);
 
-/// Of the first words of packets of TCP and UDP without tags, the bits that say what their [keys](Masks) say, and their shape, and how long the header of L4 is.
+/// Of the first words of packets of TCP and UDP without tags, the bits that say what their
+/// [keys](Masks) say, and their shape, and how long the header of L4 is.
 pub(in crate::cache) static SAME_V4: [[u64; WORDS_V4]; 2] =
     [same(V4_UNTAGGED[TCP], TCP_V4, Some(14 + 20 + TCP_OFFSET)), same(V4_UNTAGGED[UDP], UDP_V4, None)];
 pub(in crate::cache) static SAME_V6: [[u64; WORDS_V6]; 2] =

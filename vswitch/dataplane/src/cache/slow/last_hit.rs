@@ -1,6 +1,9 @@
-//! The decision that packets of one port, stage and Ethernet type (and, behind a choice, bucket) had last: most of a port's packets have the same one, and that is looked at before anything is searched.
+//! The decision that packets of one port, stage and Ethernet type (and, behind a choice, bucket)
+//! had last: most of a port's packets have the same one, and that is looked at before anything is
+//! searched.
 //!
-//! Whoever takes a decision out has it, and puts it back when he is done with its packet: so nobody counts references. What has ended is let go of a few at a time.
+//! Whoever takes a decision out has it, and puts it back when he is done with its packet: so nobody
+//! counts references. What has ended is let go of a few at a time.
 
 use crate::cache::fast::compact::folded;
 use crate::cache::slow::tuples::MULTIPLIER;
@@ -10,7 +13,8 @@ use crate::time::Millis;
 use std::sync::Arc;
 use vswitch_flow::{Field, FlowKey};
 
-/// Decisions that are remembered: so many that the stages of a node's ports seldom meet in one place.
+/// Decisions that are remembered: so many that the stages of a node's ports seldom meet in one
+/// place.
 const PLACES: usize = 4096;
 
 /// Of which so many are looked at in a millisecond, whether they have ended.
@@ -29,7 +33,8 @@ impl LastHit {
         Self { places: (0..PLACES).map(|_| None).collect(), seed, hand: 0 }
     }
 
-    /// Where the last decision on such packets is. A bucket that was chosen (`conj_id`) has one of its own, so that what asks for the choice stays where it is.
+    /// Where the last decision on such packets is. A bucket that was chosen (`conj_id`) has one of
+    /// its own, so that what asks for the choice stays where it is.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // fields of 32 and 16 bits, and a part of a hash
     fn place(&self, bridge: usize, key: &FlowKey) -> usize {
@@ -39,7 +44,8 @@ impl LastHit {
         folded(port << 32 | stage, MULTIPLIER ^ rest ^ self.seed) as usize % PLACES
     }
 
-    /// Takes the last decision on such packets out, if the packet fits it. Port, stage and type are in every mask whole.
+    /// Takes the last decision on such packets out, if the packet fits it. Port, stage and type are
+    /// in every mask whole.
     #[inline]
     pub(in crate::cache) fn take(&mut self, bridge: usize, key: &FlowKey) -> Option<Arc<Megaflow>> {
         let place = self.place(bridge, key);
@@ -70,7 +76,8 @@ impl LastHit {
 }
 
 impl Cache {
-    /// The megaflow that a packet fits. It is to be given back ([`Self::done_with`]), so that the next one like it finds it at once.
+    /// The megaflow that a packet fits. It is to be given back ([`Self::done_with`]), so that the
+    /// next one like it finds it at once.
     pub(crate) fn lookup(&mut self, bridge: usize, key: &FlowKey, world: &World, now: Millis) -> Option<Arc<Megaflow>> {
         if let Some(megaflow) = self.last_hit.take(bridge, key)
             && self.is_good(&megaflow, world, now)
@@ -87,13 +94,15 @@ impl Cache {
         None
     }
 
-    /// Whether the packet that was just looked up is of a kind that was known until something changed.
+    /// Whether the packet that was just looked up is of a kind that was known until something
+    /// changed.
     #[inline]
     pub(crate) fn take_outdated(&mut self) -> bool {
         std::mem::take(&mut self.outdated)
     }
 
-    /// Whether the packet that was just not found may be of a kind that was known until everything was forgotten: as many as were.
+    /// Whether the packet that was just not found may be of a kind that was known until everything
+    /// was forgotten: as many as were.
     pub(crate) fn take_forgotten(&mut self) -> bool {
         let forgotten = self.forgotten > 0;
         self.forgotten -= usize::from(forgotten);

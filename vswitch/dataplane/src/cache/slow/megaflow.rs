@@ -1,4 +1,5 @@
-//! A decision that is kept: for every packet that agrees with the first one on the bits that mattered.
+//! A decision that is kept: for every packet that agrees with the first one on the bits that
+//! mattered.
 
 use crate::action::{DecapOp, Op};
 use crate::cache::slow::validity::Depends;
@@ -48,7 +49,8 @@ pub struct Megaflow {
     pub(in crate::cache) depends: Depends,
     /// Where its packets go on; none: they come in.
     pub(in crate::cache) stage: Option<Arc<Stage>>,
-    /// Its packets are not decided yet: what becomes of them hangs on the bucket of this group that they take.
+    /// Its packets are not decided yet: what becomes of them hangs on the bucket of this group that
+    /// they take.
     pub(in crate::cache) chooser: Option<Arc<Group>>,
     /// Where it stands in the cache's list.
     pub(in crate::cache) position: Counter,
@@ -87,8 +89,9 @@ pub(crate) fn looks_back(ops: &[Op]) -> bool {
     ops.iter().any(|op| op.recirculates() || op.refuses() || op.tells())
 }
 
-/// Makes a translation for a packet with this key one for all packets of its mask: no decision hangs on FIN and RST, but whether
-/// `fin_timeout` does anything does. With them in the mask all packets have FIN or RST, or none has.
+/// Makes a translation for a packet with this key one for all packets of its mask: no decision
+/// hangs on FIN and RST, but whether `fin_timeout` does anything does. With them in the mask all
+/// packets have FIN or RST, or none has.
 pub(in crate::cache) fn settle(translation: &mut Translation, key: &FlowKey) {
     let is_fin = |effect: &Effect| matches!(effect, Effect::Fin { .. });
     if !translation.effects.iter().any(is_fin) {
@@ -183,7 +186,8 @@ impl Megaflow {
         (self.hot.packets.get(), self.hot.bytes.get())
     }
 
-    /// Credits to its rules, groups and tables what was counted here or by a path. The control side.
+    /// Credits to its rules, groups and tables what was counted here or by a path. The control
+    /// side.
     pub(in crate::cache) fn credit(&self, packets: u64, bytes: u64, used: Millis) {
         for credit in &self.credits {
             credit.add(packets, bytes, used);
@@ -218,7 +222,8 @@ impl Megaflow {
         self.hot.bytes.get() + self.by_paths.bytes.get()
     }
 
-    /// When the last one came, as its worker knows: of those that paths count it hears within seconds.
+    /// When the last one came, as its worker knows: of those that paths count it hears within
+    /// seconds.
     #[inline]
     #[must_use]
     pub fn used(&self) -> Millis {
@@ -278,7 +283,8 @@ impl Megaflow {
         self.hot.looks_back
     }
 
-    /// How its packets come out of a tunnel, if that is all that they do: they are not recorded, what is inside is.
+    /// How its packets come out of a tunnel, if that is all that they do: they are not recorded,
+    /// what is inside is.
     #[must_use]
     pub fn unwraps(&self) -> Option<DecapOp> {
         match (self.ops(), self.drop) {
@@ -287,7 +293,8 @@ impl Megaflow {
         }
     }
 
-    /// The group that is to choose for its packets, which another decision is for then ([`crate::pipeline::choose`]).
+    /// The group that is to choose for its packets, which another decision is for then
+    /// ([`crate::pipeline::choose`]).
     #[must_use]
     pub fn chooser(&self) -> Option<&Arc<Group>> {
         self.chooser.as_ref()

@@ -1,13 +1,15 @@
-//! A megaflow that used something which has changed is decided once more: if the decision is the same, it stays, with its counters and
-//! whoever refers to it.
+//! A megaflow that used something which has changed is decided once more: if the decision is the
+//! same, it stays, with its counters and whoever refers to it.
 //!
-//! **Design**: the packet that it was made for is translated again. If the decision uses no other bits of it than before, it holds for all packets of the
-//! megaflow. (Any of them would do; but which bits show that a rule does not match is a matter of choice, and the same packet makes the same
-//! choices.) The translation has no side effects; a megaflow whose side effects could bear on the decision is not asked but retired, and the
-//! packet that found it is translated with them.
+//! **Design**: the packet that it was made for is translated again. If the decision uses no other
+//! bits of it than before, it holds for all packets of the megaflow. (Any of them would do; but
+//! which bits show that a rule does not match is a matter of choice, and the same packet makes the
+//! same choices.) The translation has no side effects; a megaflow whose side effects could bear on
+//! the decision is not asked but retired, and the packet that found it is translated with them.
 //!
-//! **Work**: a megaflow is asked when a packet hits it, at most once after every change, and asking costs what the translation would
-//! that follows if there were no asking. So changes cost what packets use, not what is kept.
+//! **Work**: a megaflow is asked when a packet hits it, at most once after every change, and asking
+//! costs what the translation would that follows if there were no asking. So changes cost what
+//! packets use, not what is kept.
 
 use crate::cache::Megaflow;
 use crate::cache::slow::megaflow::settle;
@@ -39,8 +41,9 @@ pub(in crate::cache) fn again(megaflow: &Megaflow, world: &World, now: Millis) -
     same.then_some(new.deps)
 }
 
-/// Whether a decision is the same with an effect and without it. Teaching an address that is known changes nothing; another one may be looked up by the same
-/// packet. What a packet learns is for the next one, but it may ask whether there was room.
+/// Whether a decision is the same with an effect and without it. Teaching an address that is known
+/// changes nothing; another one may be looked up by the same packet. What a packet learns is for
+/// the next one, but it may ask whether there was room.
 fn is_harmless(effect: &Effect, world: &World) -> bool {
     match effect {
         Effect::Fdb { bridge, key, port } => world.bridges.get(*bridge).is_some_and(|bridge| {

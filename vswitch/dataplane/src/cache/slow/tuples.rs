@@ -1,7 +1,9 @@
-//! The megaflows of one bridge: a hash table per mask (tuple space search; Srinivasan et al. 1999), the busiest masks first.
+//! The megaflows of one bridge: a hash table per mask (tuple space search; Srinivasan et al. 1999),
+//! the busiest masks first.
 //!
-//! **Lanes**: port, stage and Ethernet type are in every mask whole. So what has another port, stage or type lies apart, and a packet is looked up only in the
-//! masks of its own lane: those that one port's packets make cost others nothing.
+//! **Lanes**: port, stage and Ethernet type are in every mask whole. So what has another port,
+//! stage or type lies apart, and a packet is looked up only in the masks of its own lane: those
+//! that one port's packets make cost others nothing.
 
 use crate::cache::Megaflow;
 use crate::cache::fast::compact::folded;
@@ -11,7 +13,8 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use vswitch_flow::{Field, FlowKey, FlowMask, WORDS};
 
-/// When a mask has so many hits, those of all masks of its lane halve: it is the last ones that count.
+/// When a mask has so many hits, those of all masks of its lane halve: it is the last ones that
+/// count.
 const HITS_MAX: u32 = 1 << 12;
 
 /// A mask with more megaflows does not give way to another: it would take too long at once.
@@ -44,7 +47,8 @@ pub(in crate::cache) const EVERYTHING: FlowMask = FlowMask([u64::MAX; WORDS]);
 /// Fields that every mask has whole.
 const LANE: [Field; 3] = [Field::InPort, Field::RecircId, Field::EthType];
 
-/// Their values: the first two as one word, the third. Compared one by one: to compare them as one would be to wait until they are in memory.
+/// Their values: the first two as one word, the third. Compared one by one: to compare them as one
+/// would be to wait until they are in memory.
 type LaneOf = (u64, u64);
 
 /// Megaflows that agree on the fields of [`LANE`].
@@ -127,7 +131,8 @@ impl Lane {
         Some(megaflow)
     }
 
-    /// Counts a hit of a mask, which overtakes the one in front of it as soon as it has more of them.
+    /// Counts a hit of a mask, which overtakes the one in front of it as soon as it has more of
+    /// them.
     #[inline]
     fn hit(&mut self, i: usize) {
         self.tuples[i].hits += 1;
@@ -156,13 +161,15 @@ impl Tuples {
         self.lanes.find(hash_of(of, self.seed), |lane| lane.of == of)
     }
 
-    /// A megaflow that the packet fits. If there are several, they say the same as long as they are good.
+    /// A megaflow that the packet fits. If there are several, they say the same as long as they are
+    /// good.
     #[inline]
     pub(in crate::cache) fn find(&mut self, key: &FlowKey) -> Option<Arc<Megaflow>> {
         self.lane_mut(key)?.find(key)
     }
 
-    /// The hash that a megaflow for this key and mask is kept by; None when there is no room for another mask.
+    /// The hash that a megaflow for this key and mask is kept by; None when there is no room for
+    /// another mask.
     pub(in crate::cache) fn place(&mut self, key: &FlowKey, mask: &FlowMask) -> Option<u64> {
         debug_assert!(LANE.iter().all(|field| mask.get(*field) == field.ones()), "a mask without {LANE:?}");
         let (seed, of) = (self.seed, lane_of(key));
@@ -217,8 +224,9 @@ impl Tuples {
         tuples.len() >= MEGAFLOW_MASKS_MAX && !tuples.iter().any(|tuple| tuple.is_of(mask, digest))
     }
 
-    /// The megaflows of the mask that was not used for the longest time (programs use it too, which is known a second or two later) among those that a packet is looked up in, to make room for another mask; none if every mask has
-    /// many.
+    /// The megaflows of the mask that was not used for the longest time (programs use it too, which
+    /// is known a second or two later) among those that a packet is looked up in, to make room for
+    /// another mask; none if every mask has many.
     pub(in crate::cache) fn least_used(&self, key: &FlowKey) -> Vec<Arc<Megaflow>> {
         let tuples = self.lane(key).map_or([].as_slice(), |lane| &lane.tuples);
         let small = tuples.iter().filter(|tuple| tuple.megaflows.len() <= MASK_EVICTION_MAX);
@@ -244,7 +252,8 @@ impl Tuples {
 mod tests {
     use super::*;
 
-    /// What differs in few bits, in one word or another, is spread over a table all the same, and differently by another seed.
+    /// What differs in few bits, in one word or another, is spread over a table all the same, and
+    /// differently by another seed.
     #[test]
     fn keys_that_differ_a_little_have_hashes_that_differ_much() {
         const KEYS: u64 = 4096;

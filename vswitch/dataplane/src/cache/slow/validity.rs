@@ -23,7 +23,8 @@ pub(in crate::cache) enum Standing {
     Changed,
 }
 
-/// [`Deps`] of a megaflow, with the world and epoch in which it was last found good. The worker that has it writes, nobody else reads.
+/// [`Deps`] of a megaflow, with the world and epoch in which it was last found good. The worker
+/// that has it writes, nobody else reads.
 #[derive(Debug)]
 pub(in crate::cache) struct Depends {
     bridge: usize,
@@ -108,7 +109,8 @@ impl Depends {
         standing
     }
 
-    /// Whether none of its packets could meet a rule of a table that changed after this number. A rule that no packet meets makes no difference to any.
+    /// Whether none of its packets could meet a rule of a table that changed after this number. A
+    /// rule that no packet meets makes no difference to any.
     fn is_spared(&self, log: &ChangeLog, number: u64) -> bool {
         !self.on(ANY_RULE)
             && log.since(number).is_some_and(|mut changed| changed.all(|matching| !matching.overlaps(&self.shown)))

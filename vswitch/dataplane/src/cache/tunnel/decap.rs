@@ -1,18 +1,27 @@
-//! The decap cache: the tunnels that packets come out of at a port, with the decision about what is outside.
+//! The decap cache: the tunnels that packets come out of at a port, with the decision about what is
+//! outside.
 //!
-//! **Where in the walk**: before the compact keys. The packets of a tunnel differ outside in lengths, in what nothing matches, and in the source port (and the flow label of IPv6), which stands for the flow inside. If the decision about them does not ask for
-//! that, it is one decision for all of them: it is found here by the rest, which is the same for every flow, and the compact key of the packet is that of what is inside at once. So a packet
-//! of an established connection in a tunnel costs one lookup in a table that is as large as there are connections, not two.
+//! **Where in the walk**: before the compact keys. The packets of a tunnel differ outside in
+//! lengths, in what nothing matches, and in the source port (and the flow label of IPv6), which
+//! stands for the flow inside. If the decision about them does not ask for that, it is one decision
+//! for all of them: it is found here by the rest, which is the same for every flow, and the compact
+//! key of the packet is that of what is inside at once. So a packet of an established connection in
+//! a tunnel costs one lookup in a table that is as large as there are connections, not two.
 //!
-//! **Design**: a port has a hint, how a packet of it came out of a tunnel lately; bursts of ports without one pay nothing. A packet that comes by no entry, or about whose inside too little is known, is looked up
-//! by its own key, like any other. Those make the entries. Inherited TOS and TTL make an entry each.
-//! The packet behind one that came by a decap entry is likely to come by it, too: it is compared with the entry's outer headers before it is read ([`OuterTemplate`]).
+//! **Design**: a port has a hint, how a packet of it came out of a tunnel lately; bursts of ports
+//! without one pay nothing. A packet that comes by no entry, or about whose inside too little is
+//! known, is looked up by its own key, like any other. Those make the entries. Inherited TOS and
+//! TTL make an entry each. The packet behind one that came by a decap entry is likely to come by
+//! it, too: it is compared with the entry's outer headers before it is read ([`OuterTemplate`]).
 //!
-//! **Validity**: what an entry says of ports is good for one world; its decision must be good when a packet passes.
+//! **Validity**: what an entry says of ports is good for one world; its decision must be good when
+//! a packet passes.
 //!
-//! **Limits**: a fixed number of entries; one that was passed lately keeps its place. Those of decisions that have ended are swept.
+//! **Limits**: a fixed number of entries; one that was passed lately keeps its place. Those of
+//! decisions that have ended are swept.
 //!
-//! **Not here**: checksums over what is inside of IPv4, options: those take the way of their own key.
+//! **Not here**: checksums over what is inside of IPv4, options: those take the way of their own
+//! key.
 
 use crate::action::DecapOp;
 use crate::cache::fast::compact::{Came, folded};
@@ -33,13 +42,15 @@ use vswitch_flow::{Field, FlowMask};
 const SETS: usize = if cfg!(test) { 2 } else { 128 };
 const WAYS: usize = 4;
 
-/// Bursts without a packet that comes by a decap entry, after which nobody looks for entries any more.
+/// Bursts without a packet that comes by a decap entry, after which nobody looks for entries any
+/// more.
 const PATIENCE: u8 = 64;
 
 /// Places that are swept per millisecond.
 const SWEEP: usize = 4;
 
-/// All that the packets of a tunnel have in common outside: addresses, id, TOS and TTL, where they are said (see [`Outer`]), MAC addresses, and the port.
+/// All that the packets of a tunnel have in common outside: addresses, id, TOS and TTL, where they
+/// are said (see [`Outer`]), MAC addresses, and the port.
 type Words = [u64; 8];
 
 /// One tunnel that packets come out of at a port: its outer headers, the decision about them, and
@@ -191,7 +202,8 @@ impl DecapCache {
         }
     }
 
-    /// By which entry the packet of slot `i` of the burst comes, and the bytes in front of what is inside. None, too, if its place was given to another one meanwhile.
+    /// By which entry the packet of slot `i` of the burst comes, and the bytes in front of what is
+    /// inside. None, too, if its place was given to another one meanwhile.
     #[inline]
     fn of(&self, i: usize) -> Option<(&DecapEntry, usize)> {
         let slot = self.slots.get(i).filter(|slot| slot.header != 0)?;
@@ -206,7 +218,8 @@ impl DecapCache {
         mbuf.head().get(header..).unwrap_or_default()
     }
 
-    /// A place for a tunnel: its own, or that of the one that was not used for the longest time. None: all are busy.
+    /// A place for a tunnel: its own, or that of the one that was not used for the longest time.
+    /// None: all are busy.
     fn place(&mut self, words: &Words, now: Millis) -> Option<&mut DecapEntry> {
         let set = self.places.set(words);
         let set = &mut self.places.sets[set];
@@ -238,7 +251,8 @@ fn words(head: &[u8], outer: &Outer, port: PortId) -> Option<Words> {
     Some([ends, said, place, u64::from_le_bytes(*dst), rest, b, c, d])
 }
 
-/// Whether a decision that looks at these bits is the same for all packets of a tunnel, whatever flow is inside.
+/// Whether a decision that looks at these bits is the same for all packets of a tunnel, whatever
+/// flow is inside.
 pub(in crate::cache) fn is_for_all_flows(mask: &FlowMask) -> bool {
     [Field::TpSrc, Field::Ipv6Label, Field::DpHash, Field::ConjId].iter().all(|field| mask.get(*field) == 0)
 }
@@ -264,8 +278,10 @@ impl Cache {
         }
     }
 
-    /// [`Cache::prepare`] for a burst of a port whose packets come out of tunnels: the compact key of what comes by a decap entry and is plain is that of what is inside. `outside`: of a packet in one
-    /// segment, what its outer headers say, and their bytes. Returns the bytes of all packets, and whether the length of each is one of `frames`.
+    /// [`Cache::prepare`] for a burst of a port whose packets come out of tunnels: the compact key
+    /// of what comes by a decap entry and is plain is that of what is inside. `outside`: of a
+    /// packet in one segment, what its outer headers say, and their bytes. Returns the bytes of all
+    /// packets, and whether the length of each is one of `frames`.
     #[inline(always)] // into a function of its own, with what `outside` is
     pub(crate) fn prepare_decap(
         &mut self,
@@ -289,7 +305,8 @@ impl Cache {
             } else {
                 let found = outside(mbuf).and_then(|(outer, header)| {
                     let (at, entry) = places.find(&words(head, &outer, port)?)?;
-                    #[allow(clippy::cast_possible_truncation)] // fewer places, and no longer header, than 2^16
+                    // Fewer places, and no longer header, than 2^16
+                    #[allow(clippy::cast_possible_truncation)]
                     let slot = Slot { serial: entry.serial, at: at as u16, header: header as u16 };
                     entry.is_good(world, *tick).then_some((entry, slot))
                 });
@@ -336,13 +353,15 @@ impl Cache {
         self.decap.slots.get(i).is_some_and(|slot| slot.header != 0)
     }
 
-    /// Whether slot `i` of a burst comes by a decap entry, with so many bytes in front of what is inside.
+    /// Whether slot `i` of a burst comes by a decap entry, with so many bytes in front of what is
+    /// inside.
     #[inline]
     pub(crate) fn comes_by(&self, i: usize, entry: &DecapEntry, header: usize) -> bool {
         self.decap.slots.get(i).is_some_and(|slot| slot.serial == entry.serial && usize::from(slot.header) == header)
     }
 
-    /// The entry of slot `i` of a burst, the decision about what is outside, and its bytes; if the decision is good.
+    /// The entry of slot `i` of a burst, the decision about what is outside, and its bytes; if the
+    /// decision is good.
     #[inline]
     pub(crate) fn decap_entry(&self, i: usize) -> Option<(&DecapEntry, &Arc<Megaflow>, usize)> {
         let (entry, header) = self.decap.of(i)?;
@@ -350,8 +369,10 @@ impl Cache {
         Some((entry, megaflow, header))
     }
 
-    /// A packet with these outer headers came in by a port, and all that is decided of it is that it comes out of a tunnel: the next ones may come by a decap entry. Only if the tunnel is known in this world.
-    /// `header`: bytes in front of what is inside. `in_port`: of a tunnel port, its number, if its packets may come by a decap entry.
+    /// A packet with these outer headers came in by a port, and all that is decided of it is that
+    /// it comes out of a tunnel: the next ones may come by a decap entry. Only if the tunnel is
+    /// known in this world. `header`: bytes in front of what is inside. `in_port`: of a tunnel
+    /// port, its number, if its packets may come by a decap entry.
     pub(crate) fn insert_decap(
         &mut self,
         (megaflow, op): (&Arc<Megaflow>, DecapOp),

@@ -1,6 +1,8 @@
-//! What the outer headers of a tunnel's packets have in common, as bytes: the next packet is compared with that before anything of it is read.
+//! What the outer headers of a tunnel's packets have in common, as bytes: the next packet is
+//! compared with that before anything of it is read.
 //!
-//! Of IPv4 and UDP, with nothing optional: Geneve and VXLAN. The other ones are read, and so are those whose DF bit is another one than that of the packet that made the entry.
+//! Of IPv4 and UDP, with nothing optional: Geneve and VXLAN. The other ones are read, and so are
+//! those whose DF bit is another one than that of the packet that made the entry.
 
 use vswitch_dpdk::U8x32;
 
@@ -11,7 +13,8 @@ const LEN: usize = 14 + 20 + 8 + 8;
 const IP: usize = 14;
 const UDP: usize = 34;
 
-/// Where packets of one tunnel may differ: length, id and checksum of IPv4, source port and length of UDP.
+/// Where packets of one tunnel may differ: length, id and checksum of IPv4, source port and length
+/// of UDP.
 const VARIES: [usize; 5] = [IP + 2, IP + 4, IP + 10, UDP, UDP + 4];
 
 /// The bits of the first 64 bytes in which they may not.
@@ -60,7 +63,8 @@ fn halves(head: &[u8; 64]) -> [&[u8; 32]; 2] {
 }
 
 impl OuterTemplate {
-    /// Of a packet that comes out of a tunnel with so many bytes in front of what is inside, by what [its words](crate::cache::Outer) say. None: others like it are to be read, too.
+    /// Of a packet that comes out of a tunnel with so many bytes in front of what is inside, by
+    /// what [its words](crate::cache::Outer) say. None: others like it are to be read, too.
     pub(crate) fn of(head: &[u8], header: usize) -> Option<Self> {
         let head: &[u8; 64] = head.first_chunk()?;
         let udp = head[12..15] == [8, 0, 0x45] && head[IP + 9] == 17;
@@ -72,7 +76,8 @@ impl OuterTemplate {
         Some(Self { bytes: halves(head).map(|half| *half), sum })
     }
 
-    /// Whether a packet of `len` bytes that begins with these is another one of the same tunnel, with nothing behind the inner frame, and a header checksum that is right.
+    /// Whether a packet of `len` bytes that begins with these is another one of the same tunnel,
+    /// with nothing behind the inner frame, and a header checksum that is right.
     #[inline(always)] // as above
     pub(crate) fn fits(&self, head: &[u8], len: usize) -> bool {
         let Some(head) = head.first_chunk::<64>() else { return false };

@@ -1,8 +1,11 @@
-//! Tunnels that packets came out of: what was found out about them, and a number for each that stands for it in compact keys.
+//! Tunnels that packets came out of: what was found out about them, and a number for each that
+//! stands for it in compact keys.
 //!
-//! A packet that comes out of a tunnel has more in its key than its bytes: the ends of the tunnel, its id, TOS and TTL outside. A [`Compact`] of it has a number in their place, the same for
-//! the same values for as long as they are remembered here, and never given to others afterwards. What is forgotten (its place was taken) has another number when it comes back, and is
-//! recorded anew. Beside the number lies the port that the tunnel is, which is good for one world.
+//! A packet that comes out of a tunnel has more in its key than its bytes: the ends of the tunnel,
+//! its id, TOS and TTL outside. A [`Compact`] of it has a number in their place, the same for the
+//! same values for as long as they are remembered here, and never given to others afterwards. What
+//! is forgotten (its place was taken) has another number when it comes back, and is recorded anew.
+//! Beside the number lies the port that the tunnel is, which is good for one world.
 //!
 //! **Not here**: packets with options, group policy or flags; they take the slow path.
 
@@ -19,10 +22,12 @@ const WAYS: usize = 4;
 /// Two odd numbers without a pattern.
 pub(in crate::cache) const K: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
 
-/// A tunnel that was used so lately keeps its place: whoever finds a set full of such ones goes without a number.
+/// A tunnel that was used so lately keeps its place: whoever finds a set full of such ones goes
+/// without a number.
 pub(in crate::cache) const BUSY_MS: u64 = 100;
 
-/// What the outer headers said: addresses (those of IPv4 in the first word alone), id, TOS and TTL; and where it was said: kind, UDP port, VTEP.
+/// What the outer headers said: addresses (those of IPv4 in the first word alone), id, TOS and TTL;
+/// and where it was said: kind, UDP port, VTEP.
 pub(crate) type Outer = [u64; 6];
 
 /// A tunnel, as far as it is known.
@@ -137,8 +142,8 @@ impl Tunnels {
 }
 
 impl crate::cache::Cache {
-    /// The tunnel that a packet from this address came by, if that is known in this world; and whether it is news that this address sends by it: once a
-    /// millisecond it is.
+    /// The tunnel that a packet from this address came by, if that is known in this world; and
+    /// whether it is news that this address sends by it: once a millisecond it is.
     #[inline]
     pub(crate) fn known_tunnel(
         &mut self,
@@ -155,7 +160,8 @@ impl crate::cache::Cache {
         self.tunnels.note(outer, world, port, now)
     }
 
-    /// The compact key of a packet that came out of a tunnel; not plain if nothing is kept, or it is not.
+    /// The compact key of a packet that came out of a tunnel; not plain if nothing is kept, or it
+    /// is not.
     #[inline]
     pub(crate) fn key_inside(&mut self, mbuf: &Mbuf, tunnel: Tunnel) -> Compact {
         let mut key = Compact::default();
@@ -180,7 +186,8 @@ mod tests {
     fn a_number_is_of_one_tunnel_for_ever() {
         let mut tunnels = Tunnels::new(99);
         let mut given = HashMap::new();
-        // Many more than there is room for, some of them again and again, some of them by another port.
+        // Many more than there is room for, some of them again and again, some of them by another
+        // port.
         for i in 0..50_000_u64 {
             let again = i % 3 == 0;
             let (outer, port) = (outer(if again { i % 5 } else { i }), PortId(if again && i % 2 == 0 { 2 } else { 1 }));

@@ -1,6 +1,8 @@
-//! What FTP's control connection says about the next data connection: `PORT` and the answer 227 (RFC 959), `EPRT` and the answer 229 (RFC 2428).
+//! What FTP's control connection says about the next data connection: `PORT` and the answer 227
+//! (RFC 959), `EPRT` and the answer 229 (RFC 2428).
 //!
-//! A message is read in one segment, at its start, in its first [`READ_MAX`] bytes, as Open vSwitch does; nothing is put together from several segments. All bytes are hostile.
+//! A message is read in one segment, at its start, in its first [`READ_MAX`] bytes, as Open vSwitch
+//! does; nothing is put together from several segments. All bytes are hostile.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -40,7 +42,8 @@ pub(super) struct Address {
     pub(super) commas: bool,
 }
 
-/// Reads the start of a segment. Of a connection over IPv4 a strange `EPRT` or 229 is nothing: Open vSwitch reads neither there.
+/// Reads the start of a segment. Of a connection over IPv4 a strange `EPRT` or 229 is nothing: Open
+/// vSwitch reads neither there.
 pub(super) fn read(bytes: &[u8], family: Family) -> Text {
     let bytes = &bytes[..bytes.len().min(READ_MAX)];
     let starts = |with: &[u8]| bytes.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));

@@ -94,8 +94,8 @@ impl FuzzFragment {
 /// Fragments in any order come, and time passes. Returns how many datagrams became complete.
 ///
 /// # Panics
-/// When a packet is lost or comes twice, when those of different datagrams are joined, when what is joined has gaps or is not in order, or when something
-/// waits longer than it may.
+/// When a packet is lost or comes twice, when those of different datagrams are joined, when what is
+/// joined has gaps or is not in order, or when something waits longer than it may.
 pub fn fragments(input: &[u8]) -> usize {
     let conntrack = conntrack();
     let (mut now, mut sent, mut left, mut complete) = (0, 0, 0, 0);

@@ -1,4 +1,5 @@
-//! For the fuzz targets `ct_nat`, `ct_inner`, `ct_fragments` and the tests that feed the same: properties that hold whatever the bytes are.
+//! For the fuzz targets `ct_nat`, `ct_inner`, `ct_fragments` and the tests that feed the same:
+//! properties that hold whatever the bytes are.
 
 mod fragments;
 pub(super) mod oracle;
@@ -54,12 +55,13 @@ fn established(rewrite: Rewrite) -> TrackVerdict {
     TrackVerdict { state: state::EST | state::TRK, rewrite, ..TrackVerdict::default() }
 }
 
-/// A frame of any bytes is tracked and translated. The control bytes: which checksums are made right before, what is known of them, into how many
-/// segments it is cut, what is written. Returns whether it was tracked.
+/// A frame of any bytes is tracked and translated. The control bytes: which checksums are made
+/// right before, what is known of them, into how many segments it is cut, what is written. Returns
+/// whether it was tracked.
 ///
 /// # Panics
-/// When a checksum does not stay what it was (right, or wrong by as much), when anything else changes than what was to be written, or
-/// when a packet is tracked whose checksum is wrong.
+/// When a checksum does not stay what it was (right, or wrong by as much), when anything else
+/// changes than what was to be written, or when a packet is tracked whose checksum is wrong.
 pub fn nat(input: &[u8]) -> bool {
     let Some((control, frame)) = input.split_first_chunk::<CONTROL_LEN>() else { return false };
     let mut before = frame.to_vec();
@@ -128,7 +130,8 @@ fn written(mut frame: Vec<u8>, after: &[u8], parts: Parts, rewrite: &Rewrite, po
     frame
 }
 
-/// The first segment has the headers, as those of the walk; the others are as long as `control` says.
+/// The first segment has the headers, as those of the walk; the others are as long as `control`
+/// says.
 fn cut(bytes: &[u8], control: usize) -> Option<Mbuf> {
     let front = (96 + control).min(bytes.len());
     let mut mbuf = pool().mbuf_from(&bytes[..front])?;
@@ -138,12 +141,13 @@ fn cut(bytes: &[u8], control: usize) -> Option<Mbuf> {
     Some(mbuf)
 }
 
-/// An ICMP or ICMPv6 error quotes any bytes, and is translated. The control bytes: its type, whether the checksums of what it quotes are right,
-/// what is written. Returns whether it was about a packet that can be tracked.
+/// An ICMP or ICMPv6 error quotes any bytes, and is translated. The control bytes: its type,
+/// whether the checksums of what it quotes are right, what is written. Returns whether it was about
+/// a packet that can be tracked.
 ///
 /// # Panics
-/// When its checksum is not right afterwards, when one in the quoted packet does not stay what it was, or when anything else changes than what
-/// was to be written.
+/// When its checksum is not right afterwards, when one in the quoted packet does not stay what it
+/// was, or when anything else changes than what was to be written.
 pub fn inner(input: &[u8]) -> bool {
     let Some((control, quote)) = input.split_first_chunk::<CONTROL_LEN>() else { return false };
     let v6 = control[1] & 1 != 0;

@@ -1,4 +1,5 @@
-//! Headers and checksums by code that shares nothing with what is tested: bytes by their offsets in the RFCs.
+//! Headers and checksums by code that shares nothing with what is tested: bytes by their offsets in
+//! the RFCs.
 
 /// Where the headers of an IP packet lie in some bytes.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +70,8 @@ impl Parts {
         }
     }
 
-    /// Where the Internet checksum of L4 lies, and whether a pseudo-header is under it; none where there is none.
+    /// Where the Internet checksum of L4 lies, and whether a pseudo-header is under it; none where
+    /// there is none.
     pub(in super::super) fn checksum(&self) -> Option<(usize, bool)> {
         match (self.protocol, self.v6) {
             (6, _) => Some((self.l4 + 16, true)),
@@ -85,13 +87,15 @@ impl Parts {
         (!self.v6).then(|| bytes.get(self.l3..self.l4).map(naive_sum))?
     }
 
-    /// The sum over L4 with its pseudo-header, as far as the bytes go: 0xffff if it is right. None where there is no checksum, or nobody can tell.
+    /// The sum over L4 with its pseudo-header, as far as the bytes go: 0xffff if it is right. None
+    /// where there is no checksum, or nobody can tell.
     pub(in super::super) fn l4_sum(&self, bytes: &[u8]) -> Option<u16> {
         let (field, has_pseudo) = self.checksum()?;
         if self.protocol == 17 && be(bytes, field)? == 0 || bytes.len() < field + 2 {
             return None;
         }
-        // A quoted packet may claim to be shorter than what is quoted of it: then its checksum is none.
+        // A quoted packet may claim to be shorter than what is quoted of it: then its checksum is
+        // none.
         if self.end < (field + 2).max(self.l4 + 8) {
             return None;
         }
@@ -148,7 +152,8 @@ impl Parts {
     }
 }
 
-/// The ones' complement sum of RFC 1071, one word after the other; 0, which is the same number, as 0xffff.
+/// The ones' complement sum of RFC 1071, one word after the other; 0, which is the same number, as
+/// 0xffff.
 pub(in super::super) fn naive_sum(bytes: &[u8]) -> u16 {
     let mut sum = 0_u64;
     for pair in bytes.chunks(2) {

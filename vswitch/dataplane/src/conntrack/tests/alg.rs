@@ -217,7 +217,8 @@ proptest! {
     }
 }
 
-/// What another zone's `ct()` has read serves this zone's, which has a helper: what is announced is announced here.
+/// What another zone's `ct()` has read serves this zone's, which has a helper: what is announced is
+/// announced here.
 #[test]
 fn a_control_connection_is_followed_in_the_zone_of_its_helper() {
     let talk = Talk::new(CLIENT, SERVER, None);

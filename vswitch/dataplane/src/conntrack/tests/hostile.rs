@@ -8,7 +8,8 @@ use crate::port::PortId;
 use crate::time::Millis;
 use std::thread;
 
-/// Hosts that ping with the same identifier from behind one address have one each there, and get their own answers.
+/// Hosts that ping with the same identifier from behind one address have one each there, and get
+/// their own answers.
 #[test]
 fn a_thousand_hosts_ping_with_the_same_identifier_behind_one_address() {
     let router = 0x6401_0101;
@@ -111,7 +112,8 @@ fn odd_but_right_datagrams_pass() {
     assert_eq!((bench.send(&atomic), bench.conntrack.waiting()), (Fate::Tracked, (0, 0)), "an atomic fragment");
 }
 
-/// Incomplete datagrams of one port by the million, and others' that are complete, on other ports and on the same.
+/// Incomplete datagrams of one port by the million, and others' that are complete, on other ports
+/// and on the same.
 #[test]
 fn a_million_incomplete_datagrams_cost_their_own_port() {
     const FLOOD: u32 = 1_000_000;

@@ -69,7 +69,8 @@ fn what_is_wrong_is_invalid() {
     for frame in good {
         assert!(seen(&frame).is_some(), "{frame:02x?}");
         for at in 14..frame.len() {
-            // Not covered by any checksum: of IPv6 version, class, label, hop limit; of SCTP over it the addresses too.
+            // Not covered by any checksum: of IPv6 version, class, label, hop limit; of SCTP over
+            // it the addresses too.
             let v6 = frame[12] == 0x86;
             let free = v6 && (matches!(at, 14..=17 | 21) || frame[20] == 132 && matches!(at, 22..54));
             // What is a fragment then, or of another protocol.
@@ -249,7 +250,8 @@ fn a_udp_checksum_of_zero_stays_and_none_becomes_zero() {
         let after = rewritten(&v4(17, &udp(b"abc")), Csum::Unknown, Rewrite { src, ..Rewrite::default() });
         u16::from_be_bytes([after[40], after[41]])
     };
-    // Of port 0 the checksum is what port must be added for a sum of all ones: the one port whose checksum would be 0.
+    // Of port 0 the checksum is what port must be added for a sum of all ones: the one port whose
+    // checksum would be 0.
     let special = checksum(0);
     let near = (0..=400).map(|step: u16| special.wrapping_sub(200).wrapping_add(step));
     for port in near.chain((0..=u16::MAX).step_by(97)) {

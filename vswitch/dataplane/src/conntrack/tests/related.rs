@@ -122,7 +122,8 @@ fn what_is_no_answer_to_a_packet_is_invalid() {
     }
 }
 
-/// A client's packet to a virtual address was translated to the server; a router says that the server is not reachable.
+/// A client's packet to a virtual address was translated to the server; a router says that the
+/// server is not reachable.
 #[test]
 fn an_error_about_a_translated_packet_becomes_one_about_the_packet_that_was_sent() {
     let vip = 0x0a60_0001;

@@ -149,7 +149,8 @@ fn the_largest_table_is_filled() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Two switches with the same buckets choose alike: whatever the order, whatever was there before.
+    /// Two switches with the same buckets choose alike: whatever the order, whatever was there
+    /// before.
     #[test]
     fn a_table_hangs_on_nothing_but_ids_and_weights(
         weights in prop::collection::btree_map(any::<u32>(), prop_oneof![0..3_u16, any::<u16>()], 1..40),

@@ -1,4 +1,5 @@
-//! Packets in tunnels of their sender, built and judged by code that shares nothing with what is tested.
+//! Packets in tunnels of their sender, built and judged by code that shares nothing with what is
+//! tested.
 
 use super::super::offload::{TxCaps, describe, finish, finish_checksum, piece_len};
 use super::super::testing::{Spec, cut, cuts, naive_checksum, specs};
@@ -47,7 +48,8 @@ impl Tunnel {
         matches!(self.way, Way::Vxlan | Way::Geneve(_) | Way::Fou)
     }
 
-    /// What is in front of the inner frame or IP packet, without the outer UDP header; whether the frame is whole; the protocol.
+    /// What is in front of the inner frame or IP packet, without the outer UDP header; whether the
+    /// frame is whole; the protocol.
     fn header(&self, inner: &Spec) -> (Vec<u8>, bool, u8) {
         let ip = if inner.ipv4 { [8, 0] } else { [0x86, 0xdd] };
         match self.way {
@@ -144,7 +146,8 @@ fn share(inner: &Spec, index: usize, count: usize, gso_size: usize) -> Spec {
     }
 }
 
-/// Equal but for which of the two zeros of ones' complement a checksum field at one of `fields` holds.
+/// Equal but for which of the two zeros of ones' complement a checksum field at one of `fields`
+/// holds.
 fn same(got: &[u8], expected: &[u8], fields: &[usize]) -> bool {
     let normal = |bytes: &[u8]| {
         let mut bytes = bytes.to_vec();
@@ -172,7 +175,8 @@ fn ways() -> impl Strategy<Value = Way> {
 fn nested() -> impl Strategy<Value = (Tunnel, Spec)> {
     (ways(), any::<bool>(), specs(0), specs(6000)).prop_map(|(way, checksum, mut outside, mut inner)| {
         outside.l4 = L4::Udp;
-        // Options of the destination, as ip6tnl has them, and none that move the address of the pseudo-header.
+        // Options of the destination, as ip6tnl has them, and none that move the address of the
+        // pseudo-header.
         outside.extensions.truncate(1);
         outside.extensions.iter_mut().for_each(|extension| *extension = (60, 1));
         inner.extensions.clear();
@@ -246,7 +250,8 @@ type Change = fn(&mut Vec<u8>, &mut VnetHdr);
 
 #[test]
 fn what_the_bytes_contradict_and_what_nobody_can_cut_is_refused() {
-    // Places: 14 outer IP, 34 UDP or GRE, 42 VXLAN, 50 inner Ethernet, 64 inner IP, 84 inner TCP; in IP 34 inner IP.
+    // Places: 14 outer IP, 34 UDP or GRE, 42 VXLAN, 50 inner Ethernet, 64 inner IP, 84 inner TCP;
+    // in IP 34 inner IP.
     let cases: [(&str, Way, Change); 19] = [
         ("an inner total length of one less", Way::Vxlan, |b, _| b[67] = b[67].wrapping_sub(1)),
         ("an inner address that is not summed", Way::Vxlan, |b, _| b[80] ^= 1),
@@ -281,7 +286,8 @@ fn what_the_bytes_contradict_and_what_nobody_can_cut_is_refused() {
     }
 }
 
-/// Whatever is wrong with the bytes or with what is said of them: it is refused, or cut, and each piece carries its share.
+/// Whatever is wrong with the bytes or with what is said of them: it is refused, or cut, and each
+/// piece carries its share.
 #[test]
 fn damaged_packets_in_tunnels_are_survived() {
     let pool = Mempool::for_tests(4096);

@@ -17,7 +17,8 @@ fn gso(pool: &Mempool, spec: &Spec, cuts: &[usize], gso_size: u16) -> Mbuf {
     mbuf
 }
 
-/// What segment `index` of `count` should be: the packet that the builder makes of its share of the payload.
+/// What segment `index` of `count` should be: the packet that the builder makes of its share of the
+/// payload.
 fn expected(spec: &Spec, index: usize, count: usize, gso_size: usize) -> Spec {
     let payload = spec.payload.chunks(gso_size).nth(index).expect("a segment of the payload").to_vec();
     let mut flags = spec.tcp_flags;

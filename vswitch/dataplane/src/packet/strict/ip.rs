@@ -163,7 +163,8 @@ const fn is_extension(protocol: u8) -> bool {
     matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION)
 }
 
-/// The options of a hop-by-hop or destination header (RFC 8200, 4.2), to its last byte. No jumbo payload: no frame is so long.
+/// The options of a hop-by-hop or destination header (RFC 8200, 4.2), to its last byte. No jumbo
+/// payload: no frame is so long.
 fn are_options(frame: &Frame<'_>, mut at: usize, end: usize) -> bool {
     const PAD1: u8 = 0;
     const JUMBO_PAYLOAD: u8 = 0xc2;
@@ -193,7 +194,8 @@ fn is_routing([_, units, kind, segments_left, last_entry, ..]: [u8; 8]) -> bool 
         0 => false,
         // Mobile IPv6: one home address (RFC 6275, 6.4.1).
         2 => units == 2 && segments_left <= 1,
-        // Segment routing (RFC 8754, 4.3.1.1): as many entries as there is room for, and no more left than there are.
+        // Segment routing (RFC 8754, 4.3.1.1): as many entries as there is room for, and no more
+        // left than there are.
         4 => {
             let entries = units / 2;
             last_entry < entries && u16::from(segments_left) <= u16::from(last_entry) + 1

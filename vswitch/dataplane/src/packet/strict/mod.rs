@@ -1,8 +1,9 @@
 //! What a strict port refuses: malformed packets, each for a named reason.
 //!
-//! **Where in the walk**: behind receive, before anything is looked up, and only for ports that are strict (`strict = true` of a
-//! port or its bridge). What comes in by a patch port or from the controller was made or looked at elsewhere. The default is what
-//! Open vSwitch does: nothing is refused, broken headers have fields of 0 ([`vswitch_flow::extract`]).
+//! **Where in the walk**: behind receive, before anything is looked up, and only for ports that are
+//! strict (`strict = true` of a port or its bridge). What comes in by a patch port or from the
+//! controller was made or looked at elsewhere. The default is what Open vSwitch does: nothing is
+//! refused, broken headers have fields of 0 ([`vswitch_flow::extract`]).
 //!
 //! | case | input | default: what rules see | strict |
 //! |---|---|---|---|
@@ -46,15 +47,18 @@
 //! | P21 | more source addresses than the table or its port's quota holds ([`crate::pipeline::Fdb`]) | not learned, flooded | as default |
 //! | P22 | LLDP, LACP, STP, BFD, IGMP, MLD, whatever is in them | for rules; NORMAL drops `reserved_multicast` | as default, never parsed |
 //!
-//! **Design**: one pass from the outside in, along the way that extraction goes: what rules see as IP is judged as IP. Bytes are read
-//! across segments, so that it makes no difference where a packet is cut. Fragments are judged up to their IP headers: what they carry
-//! is for reassembly. So are encrypted payloads, tunnels and what MPLS carries for whoever unwraps them. A device's word that an L4
-//! checksum is good is believed, its word that it is bad is not; a partial one is finished on the way out. The checksums of a GSO packet
-//! are those of the segments to be made of it.
+//! **Design**: one pass from the outside in, along the way that extraction goes: what rules see as
+//! IP is judged as IP. Bytes are read across segments, so that it makes no difference where a
+//! packet is cut. Fragments are judged up to their IP headers: what they carry is for reassembly.
+//! So are encrypted payloads, tunnels and what MPLS carries for whoever unwraps them. A device's
+//! word that an L4 checksum is good is believed, its word that it is bad is not; a partial one is
+//! finished on the way out. The checksums of a GSO packet are those of the segments to be made of
+//! it.
 //!
-//! **Limits**: [`crate::limits::STRICT_MPLS_LABELS_MAX`], [`crate::limits::STRICT_IP6_EXTENSIONS_MAX`],
-//! [`crate::limits::STRICT_IP6_OPTIONS_MAX`], [`crate::limits::STRICT_ND_OPTIONS_MAX`]; every loop ends by one of them, or with the 40
-//! bytes of IPv4 or TCP options.
+//! **Limits**: [`crate::limits::STRICT_MPLS_LABELS_MAX`],
+//! [`crate::limits::STRICT_IP6_EXTENSIONS_MAX`], [`crate::limits::STRICT_IP6_OPTIONS_MAX`],
+//! [`crate::limits::STRICT_ND_OPTIONS_MAX`]; every loop ends by one of them, or with the 40 bytes
+//! of IPv4 or TCP options.
 //!
 //! **Threads**: no state.
 
@@ -157,8 +161,9 @@ fn mpls(frame: &Frame<'_>, at: usize) -> Checked {
     Err(DropReason::MplsDepth)
 }
 
-/// Options as IPv4 and TCP have them: 0 ends them, 1 is one byte, all others have a length. False where a length is wrong or `fits` says
-/// no to the kind and its bytes. Ends because every step takes a byte of 40 at most.
+/// Options as IPv4 and TCP have them: 0 ends them, 1 is one byte, all others have a length. False
+/// where a length is wrong or `fits` says no to the kind and its bytes. Ends because every step
+/// takes a byte of 40 at most.
 fn options(mut bytes: &[u8], fits: impl Fn(u8, &[u8]) -> bool) -> bool {
     loop {
         match bytes {

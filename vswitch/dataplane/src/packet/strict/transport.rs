@@ -73,7 +73,8 @@ fn tcp(frame: &Frame<'_>, l4: &Transport) -> Checked {
     checksum(frame, l4, l4.pseudo)
 }
 
-/// Flags that a TCP sends, whatever PSH, ECE and CWR are (Linux: `tcp_valid_flags` of connection tracking).
+/// Flags that a TCP sends, whatever PSH, ECE and CWR are (Linux: `tcp_valid_flags` of connection
+/// tracking).
 const fn are_tcp_flags(flags: u8) -> bool {
     const FIN: u8 = 0x01;
     const SYN: u8 = 0x02;
@@ -92,7 +93,8 @@ const fn are_tcp_flags(flags: u8) -> bool {
     )
 }
 
-/// RFC 768. Bytes between the end of the datagram and that of the IP packet (RFC 9868) belong to nobody that we know.
+/// RFC 768. Bytes between the end of the datagram and that of the IP packet (RFC 9868) belong to
+/// nobody that we know.
 fn udp(frame: &Frame<'_>, l4: &Transport) -> Checked {
     let [_, _, _, _, high, low, sum_high, sum_low] = l4.header(frame).ok_or(DropReason::UdpLen)?;
     if usize::from(u16::from_be_bytes([high, low])) != l4.end - l4.at {

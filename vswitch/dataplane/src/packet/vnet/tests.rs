@@ -65,7 +65,8 @@ fn the_outermost_checksum_stays_partial() {
 #[test]
 fn any_other_checksum_is_finished_here() {
     let pool = Mempool::for_tests(512);
-    // A packet in a tunnel of the guest's own: 42 bytes of UDP and 8 of tunnel header before an inner TCP packet.
+    // A packet in a tunnel of the guest's own: 42 bytes of UDP and 8 of tunnel header before an
+    // inner TCP packet.
     let inner = Spec::plain(true, L4::Tcp, 101);
     let mut outer = Spec::plain(true, L4::Udp, 0);
     outer.padding = 3;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use vswitch_flow::SparseMatch;
 use vswitch_flow::spec::FlowFilter;
 
-/// Rules that are removed under one hold of the lock, when their time is over: workers may wait for it.
+/// Rules that are removed under one hold of the lock, when their time is over: workers may wait for
+/// it.
 const EXPIRE_AT_ONCE: usize = 256;
 
 /// Learned rules as a transaction found them.
@@ -67,8 +68,9 @@ impl Learned {
         state.replaced.extend(replaced);
     }
 
-    /// The transaction is adopted: the view of the program with these hand-made rules, without the learned rules that it
-    /// removed and those that a filter of it selects. Returned beside it: rules of the latter kind that were learned meanwhile.
+    /// The transaction is adopted: the view of the program with these hand-made rules, without the
+    /// learned rules that it removed and those that a filter of it selects. Returned beside it:
+    /// rules of the latter kind that were learned meanwhile.
     pub(in crate::pipeline) fn commit<'a>(
         &self,
         base: &[Option<Arc<Table>>],
@@ -113,8 +115,8 @@ impl Learned {
         (Arc::new(Self { shared: Arc::clone(&self.shared), view }), meanwhile)
     }
 
-    /// Removes rules whose time is over. None: hand-made rules were replaced meanwhile, which must be taken out of the program
-    /// first, lest they come back: see [`Learned::due`].
+    /// Removes rules whose time is over. None: hand-made rules were replaced meanwhile, which must
+    /// be taken out of the program first, lest they come back: see [`Learned::due`].
     pub(in crate::pipeline) fn expire(&self, now: Millis) -> Option<Vec<Gone>> {
         let mut expired = Vec::new();
         loop {

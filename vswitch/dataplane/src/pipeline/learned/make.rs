@@ -5,8 +5,8 @@ use vswitch_flow::action::{Action, Learn, LearnSource, LearnSpec, PortNo, port};
 use vswitch_flow::spec::{FlowFlags, FlowSpec};
 use vswitch_flow::{Field, FlowKey, FlowMask, SparseMatch, Subfield};
 
-/// The flow (`learn_execute` of Open vSwitch). Nothing is added to what the action says: prerequisites of the match stand in
-/// the action, or it would have been refused.
+/// The flow (`learn_execute` of Open vSwitch). Nothing is added to what the action says:
+/// prerequisites of the match stand in the action, or it would have been refused.
 pub(super) fn flow(learn: &Learn, packet: &FlowKey) -> FlowSpec {
     let (mut key, mut mask) = (FlowKey::default(), FlowMask::default());
     let mut actions = Vec::with_capacity(learn.specs.len());
@@ -51,8 +51,8 @@ fn value(from: LearnSource, packet: &FlowKey) -> u128 {
     }
 }
 
-/// What is written where. `NXM_OF_IN_PORT` has 16 bits, our field has 32: reserved ports are lifted, and the rest of the field
-/// counts too.
+/// What is written where. `NXM_OF_IN_PORT` has 16 bits, our field has 32: reserved ports are
+/// lifted, and the rest of the field counts too.
 fn written(to: Subfield, value: u128) -> (Subfield, u128) {
     if to.field == Field::InPort && to.start == 0 && to.len == 16 {
         return (Subfield::whole(Field::InPort), u128::from(lift(value & 0xffff)));
@@ -69,7 +69,8 @@ fn lift(value: u128) -> PortNo {
     }
 }
 
-/// The port of an `output:FIELD`: an ordinary one or one of a few reserved ones; in all other cases there is no output.
+/// The port of an `output:FIELD`: an ordinary one or one of a few reserved ones; in all other cases
+/// there is no output.
 fn output_port(value: u128, from: Field) -> Option<PortNo> {
     // Reserved ports have 16 bits everywhere but in in_port.
     if value > 0xffff && from != Field::InPort {

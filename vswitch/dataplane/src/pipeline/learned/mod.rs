@@ -1,22 +1,28 @@
-//! Rules that `learn` installs: a side structure of the tables, changed by workers, effective for the very next packet, and not for the
-//! one that teaches them: a translation sees them as it found them.
+//! Rules that `learn` installs: a side structure of the tables, changed by workers, effective for
+//! the very next packet, and not for the one that teaches them: a translation sees them as it found
+//! them.
 //!
-//! **Where in the walk**: translation looks a table up here first, then among the hand-made rules with what was found here as
-//! the floor: a learned rule wins against a hand-made one of equal priority, which is how it replaces the one of equal match.
+//! **Where in the walk**: translation looks a table up here first, then among the hand-made rules
+//! with what was found here as the floor: a learned rule wins against a hand-made one of equal
+//! priority, which is how it replaces the one of equal match.
 //!
-//! **Design**: writers (workers on a miss, the control side) hold a short lock, build the next persistent classifiers and
-//! publish them with `ArcSwap`; readers take no lock, nor does a learn that finds its rule as it would be.
+//! **Design**: writers (workers on a miss, the control side) hold a short lock, build the next
+//! persistent classifiers and publish them with `ArcSwap`; readers take no lock, nor does a learn
+//! that finds its rule as it would be.
 //!
-//! A [`Learned`] is a view that belongs to one program. All views of a bridge share one state and usually there is one view. A
-//! transaction that touches learned rules must be seen by a packet together with its program or not at all: it makes a second
-//! view for the new program, and until the workers have adopted that, whatever is learned goes into both views, but what the
+//! A [`Learned`] is a view that belongs to one program. All views of a bridge share one state and
+//! usually there is one view. A transaction that touches learned rules must be seen by a packet
+//! together with its program or not at all: it makes a second view for the new program, and until
+//! the workers have adopted that, whatever is learned goes into both views, but what the
 //! transaction deletes not into the second: a packet of the old world came before the transaction.
 //!
-//! What Open vSwitch does to a flow that is there already (`OFPFC_MODIFY_STRICT`) is done here: with the learn's cookie and actions,
-//! it is only refreshed (its hard timeout starts over); else it takes them. It keeps its timeouts, flags, duration and counters,
-//! hand-made or not. The control side takes hand-made rules that were replaced out of the next program.
+//! What Open vSwitch does to a flow that is there already (`OFPFC_MODIFY_STRICT`) is done here:
+//! with the learn's cookie and actions, it is only refreshed (its hard timeout starts over); else
+//! it takes them. It keeps its timeouts, flags, duration and counters, hand-made or not. The
+//! control side takes hand-made rules that were replaced out of the next program.
 //!
-//! **Limits**: [`crate::limits::LEARNED_PER_TABLE_MAX`], [`crate::limits::LEARNED_PER_BRIDGE_MAX`]; what is refused is counted, by table.
+//! **Limits**: [`crate::limits::LEARNED_PER_TABLE_MAX`], [`crate::limits::LEARNED_PER_BRIDGE_MAX`];
+//! what is refused is counted, by table.
 //!
 //! **Threads**: any number of workers, one control side.
 
@@ -80,9 +86,10 @@ pub type LearnedTables = arc_swap::Guard<Arc<Vec<Option<Arc<LearnedTable>>>>>;
 pub struct LearnedTable {
     /// The rules.
     pub rules: Classifier<Arc<Rule>>,
-    /// Epoch of the last change that workers or timeouts made. The change is published with the number of the epoch that it
-    /// begins, before that begins ([`Changes::publish`]): whoever sees an epoch sees all changes of tables up to it, with
-    /// numbers not below the true ones. Changes by transactions are told by [`super::Table::changed`].
+    /// Epoch of the last change that workers or timeouts made. The change is published with the
+    /// number of the epoch that it begins, before that begins ([`Changes::publish`]): whoever sees
+    /// an epoch sees all changes of tables up to it, with numbers not below the true ones. Changes
+    /// by transactions are told by [`super::Table::changed`].
     pub epoch: u64,
     /// What changed, by epoch.
     pub log: ChangeLog,
@@ -122,8 +129,10 @@ impl Learned {
         self.view.tables.load()
     }
 
-    /// Executes a learn action for a packet: installs, replaces or refreshes. The result is what goes into `result_dst`: whether
-    /// the flow is there now (always but for `limit`, and when there are too many learned flows). Whatever is more than a refresh is taken from `allowance`, too.
+    /// Executes a learn action for a packet: installs, replaces or refreshes. The result is what
+    /// goes into `result_dst`: whether the flow is there now (always but for `limit`, and when
+    /// there are too many learned flows). Whatever is more than a refresh is taken from
+    /// `allowance`, too.
     pub fn learn(&self, learn: &Learn, key: &FlowKey, now: Millis, allowance: Option<&Allowance>) -> bool {
         let wanted = make::flow(learn, key);
         let present = self.view.find(wanted.table, &wanted.matching, wanted.priority);

@@ -41,7 +41,8 @@ pub(super) struct ViewState {
 /// What writers share.
 #[derive(Debug)]
 pub(super) struct State {
-    /// The view of the present program; before it that of the last one, as long as workers may use it.
+    /// The view of the present program; before it that of the last one, as long as workers may use
+    /// it.
     pub(super) views: Vec<ViewState>,
     /// What the present program's transaction has deleted.
     pub(super) deleted: Vec<FlowFilter>,
@@ -65,7 +66,8 @@ impl View {
         entry.map(|entry| Arc::clone(&entry.data))
     }
 
-    /// Whether the hand-made rule of this one's match and priority is another than in the program before.
+    /// Whether the hand-made rule of this one's match and priority is another than in the program
+    /// before.
     pub(super) fn wrote(&self, before: &Self, rule: &Rule) -> bool {
         let find = |view: &Self| {
             let rules = view.hand_made(rule.table)?;
@@ -84,7 +86,8 @@ pub(super) fn table_of(tables: &Tables, table: u8) -> Option<&LearnedTable> {
     tables.get(usize::from(table))?.as_deref()
 }
 
-/// Whether a learn would change nothing but the time of the last change: like `mod-flows` it leaves a rule its timeouts and flags.
+/// Whether a learn would change nothing but the time of the last change: like `mod-flows` it leaves
+/// a rule its timeouts and flags.
 pub(super) fn is_as_wanted(rule: &Rule, wanted: &FlowSpec) -> bool {
     rule.cookie == wanted.cookie && rule.actions == wanted.actions
 }
@@ -196,7 +199,8 @@ impl State {
         &mut self.views[last]
     }
 
-    /// Installs, replaces or refreshes a flow for a packet that was translated with a view; whether it is there now.
+    /// Installs, replaces or refreshes a flow for a packet that was translated with a view; whether
+    /// it is there now.
     pub(super) fn install(
         &mut self,
         shared: &Shared,
@@ -206,7 +210,8 @@ impl State {
         now: Millis,
     ) -> bool {
         let last = self.views.len() - 1;
-        // A view that is neither is so old that nobody should use it: its packets count as the present one's.
+        // A view that is neither is so old that nobody should use it: its packets count as the
+        // present one's.
         let mine = self.views.iter().position(|state| Arc::ptr_eq(&state.view, view)).unwrap_or(last);
         let old = self.views[mine].view.find(wanted.table, &wanted.matching, wanted.priority);
         if let Some(old) = &old
@@ -244,7 +249,8 @@ impl State {
         true
     }
 
-    /// Whether the present program's transaction would have removed a rule that was learned before it.
+    /// Whether the present program's transaction would have removed a rule that was learned before
+    /// it.
     fn has_deleted(&self, rule: &Rule) -> bool {
         let written = || self.views.last().zip(self.views.first()).is_some_and(|(n, o)| n.view.wrote(&o.view, rule));
         self.deleted.iter().any(|deleted| filter::selects(deleted, rule)) || written()

@@ -1,5 +1,5 @@
-//! Buckets that come and go. Updates of one group that follow each other are one change of it: its table is filled once for all of them, and not
-//! once for each of thousands.
+//! Buckets that come and go. Updates of one group that follow each other are one change of it: its
+//! table is filled once for all of them, and not once for each of thousands.
 
 use super::Refused;
 use super::draft::Draft;

@@ -24,8 +24,9 @@ pub(super) struct Change {
     pub(super) reason: Option<RemovedReason>,
 }
 
-/// Tables, learned rules, groups and meters are copies (persistent, or made at the first change); the index is changed in
-/// place, and changed back from the journal when the transaction is refused.
+/// Tables, learned rules, groups and meters are copies (persistent, or made at the first change);
+/// the index is changed in place, and changed back from the journal when the transaction is
+/// refused.
 pub(super) struct Draft<'a> {
     pub(super) state: &'a mut PipelineState,
     pub(super) now: Millis,
@@ -158,7 +159,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Takes all rules that a filter selects, those included that workers learn before the transaction is adopted.
+    /// Takes all rules that a filter selects, those included that workers learn before the
+    /// transaction is adopted.
     pub(super) fn take_all(&mut self, filter: FlowFilter, spare: impl Fn(&Self, &Rule) -> bool) -> u64 {
         let mut count = 0;
         for rule in self.select(&filter) {
@@ -265,7 +267,8 @@ impl<'a> Draft<'a> {
         meanwhile.iter().for_each(|rule| state.report(rule, RemovedReason::Delete, now));
     }
 
-    /// A mention of a group or meter that is not there is refused, unless a later update deleted it: then the flow goes with it.
+    /// A mention of a group or meter that is not there is refused, unless a later update deleted
+    /// it: then the flow goes with it.
     pub(super) fn judge_references(&mut self) -> Result<(), Refused> {
         let mut gone: Vec<(Arc<Rule>, Ref, usize)> = Vec::new();
         for change in &self.journal {
@@ -298,7 +301,8 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// Flows of a cookie go with the last learn that says `delete_learned`, and may be the last of another.
+    /// Flows of a cookie go with the last learn that says `delete_learned`, and may be the last of
+    /// another.
     pub(super) fn delete_learned(&mut self) {
         let mut looked_at = 0;
         while let Some(change) = self.journal.get(looked_at) {

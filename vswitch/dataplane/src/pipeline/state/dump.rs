@@ -1,4 +1,5 @@
-//! What there is, for those who ask. Made from a program alone: no lock is held while 100,000 flows are copied.
+//! What there is, for those who ask. Made from a program alone: no lock is held while 100,000 flows
+//! are copied.
 
 use super::refs::{self, Ref};
 use super::{FlowCount, FlowInfo, GroupInfo, MeterInfo, TableInfo, filter};
@@ -32,7 +33,8 @@ pub(super) fn flow_info(rule: &Rule, now: Millis) -> FlowInfo {
 }
 
 impl Program {
-    /// Flows that a filter selects, learned ones included, by table, then in the order they were added.
+    /// Flows that a filter selects, learned ones included, by table, then in the order they were
+    /// added.
     #[must_use]
     pub fn flows(&self, filter: &FlowFilter, now: Millis) -> Vec<FlowInfo> {
         let learned = self.learned.tables();
@@ -50,13 +52,15 @@ impl Program {
         }
     }
 
-    /// Counters of the flow with exactly this match, as long as somebody credits them: they go on when the flow goes. Not of learned flows.
+    /// Counters of the flow with exactly this match, as long as somebody credits them: they go on
+    /// when the flow goes. Not of learned flows.
     #[must_use]
     pub fn rule_stats(&self, table: u8, priority: u16, matching: &SparseMatch) -> Option<Arc<RuleStats>> {
         Some(Arc::clone(&self.table(table)?.rules.get(matching, priority)?.data.stats))
     }
 
-    /// All rules, in no order. Hand-made ones that learned ones have replaced are not there any more.
+    /// All rules, in no order. Hand-made ones that learned ones have replaced are not there any
+    /// more.
     pub(super) fn rules<'a>(&'a self, learned: &'a [Option<Arc<LearnedTable>>]) -> impl Iterator<Item = &'a Arc<Rule>> {
         self.rules_of(learned, |_| true)
     }
@@ -109,7 +113,8 @@ impl Program {
         (0..=u8::MAX).map(info).filter(|info| info.flows > 0 || info.name.is_some()).collect()
     }
 
-    /// How often flows use each group, and how many flows each meter: a flow that names a group twice counts twice, as in Open vSwitch.
+    /// How often flows use each group, and how many flows each meter: a flow that names a group
+    /// twice counts twice, as in Open vSwitch.
     fn uses(&self) -> HashMap<Ref, u64> {
         let mut uses = HashMap::new();
         // Learned rules use neither.

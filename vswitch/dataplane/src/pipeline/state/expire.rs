@@ -7,7 +7,8 @@ use crate::time::Millis;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Workers shorten timeouts of flows that have `fin_timeout`; such flows are looked at this often, in milliseconds.
+/// Workers shorten timeouts of flows that have `fin_timeout`; such flows are looked at this often,
+/// in milliseconds.
 const FIN_PERIOD_MS: u64 = 500;
 
 /// When a rule goes unless something happens, and why.
@@ -21,7 +22,8 @@ pub(in crate::pipeline) fn deadline(rule: &Rule) -> Option<(u64, RemovedReason)>
     [hard, idle].into_iter().flatten().min_by_key(|(at, _)| *at)
 }
 
-/// When a rule is to be looked at: at its deadline, which traffic only moves away, but for flows with `fin_timeout`.
+/// When a rule is to be looked at: at its deadline, which traffic only moves away, but for flows
+/// with `fin_timeout`.
 pub(in crate::pipeline) fn look_at(rule: &Rule, now: u64) -> Option<u64> {
     let at = deadline(rule).map(|(at, _)| at);
     let soon = refs::has_fin_timeout(&rule.actions).then_some(now + FIN_PERIOD_MS);

@@ -105,7 +105,8 @@ impl Draft<'_> {
         self.last_sweep(what).is_some_and(|sweep| added.is_none_or(|added| *added < sweep))
     }
 
-    /// Removes groups and meters that sweeps cover and nobody added again; adds how many to the counts.
+    /// Removes groups and meters that sweeps cover and nobody added again; adds how many to the
+    /// counts.
     pub(super) fn sweep_groups_and_meters(&mut self, counts: &mut [u64]) {
         let groups = self.groups().keys().map(|id| Ref::Group(*id));
         let all = groups.chain(self.meters().keys().map(|id| Ref::Meter(*id)));

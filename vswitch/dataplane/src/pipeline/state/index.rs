@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Indexes over hand-made rules. Adding and removing are each other's inverse: that is how a transaction is undone.
+/// Indexes over hand-made rules. Adding and removing are each other's inverse: that is how a
+/// transaction is undone.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     /// Rules that use a group or meter.
@@ -72,7 +73,8 @@ impl Index {
         self.learners.contains_key(&learned)
     }
 
-    /// Takes a rule whose time has come to be looked at; put it back with [`Index::look_later`] if it stays.
+    /// Takes a rule whose time has come to be looked at; put it back with [`Index::look_later`] if
+    /// it stays.
     pub(super) fn pop_due(&mut self, now: u64) -> Option<Arc<Rule>> {
         let first = self.due.first_entry().filter(|first| first.key().0 <= now)?;
         let rule = first.remove();

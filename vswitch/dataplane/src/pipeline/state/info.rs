@@ -60,7 +60,8 @@ pub struct FlowInfo {
     pub counters: FlowCounters,
 }
 
-/// What a flow has counted. Whoever is shown one sees the flow's own match and counters, and copies what it needs.
+/// What a flow has counted. Whoever is shown one sees the flow's own match and counters, and copies
+/// what it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowCount<'a> {
     /// Its table.

@@ -1,16 +1,17 @@
 //! The control side of a bridge's pipeline: tables, groups and meters, changed by transactions.
 //!
-//! **Where in the walk**: beside it. One [`PipelineState`] per bridge lives in the state of the switch; its [`Program`] goes
-//! into the next world.
+//! **Where in the walk**: beside it. One [`PipelineState`] per bridge lives in the state of the
+//! switch; its [`Program`] goes into the next world.
 //!
-//! **Design**: a transaction is applied to a copy (persistent parts make that cheap), judged on its final state, and adopted as
-//! a whole or not at all. What is not persistent (indexes by cookie, by group, by deadline) is changed in place and changed
-//! back from a journal.
+//! **Design**: a transaction is applied to a copy (persistent parts make that cheap), judged on its
+//! final state, and adopted as a whole or not at all. What is not persistent (indexes by cookie, by
+//! group, by deadline) is changed in place and changed back from a journal.
 //!
-//! **What is judged in order and what at the end**: that a group exists that is added, or does not that is modified, is judged
-//! when its update's turn comes. References of flows to groups and meters are judged on the final state: a flow may name a
-//! group that a later update adds. A flow written after the update that deleted its group is refused; one written before goes
-//! with the group, unless the group is added again.
+//! **What is judged in order and what at the end**: that a group exists that is added, or does not
+//! that is modified, is judged when its update's turn comes. References of flows to groups and
+//! meters are judged on the final state: a flow may name a group that a later update adds. A flow
+//! written after the update that deleted its group is refused; one written before goes with the
+//! group, unless the group is added again.
 //!
 //! **Limits**: flows, groups, buckets, meters, bands: [`crate::limits`].
 //!
@@ -63,8 +64,8 @@ impl PipelineState {
         Self { program: Arc::new(Program { learned, ..Program::default() }), ..Self::default() }
     }
 
-    /// All workers have adopted the present program. (The next transaction takes that for granted; until one of both, whatever
-    /// is learned is learned for the program before, too.)
+    /// All workers have adopted the present program. (The next transaction takes that for granted;
+    /// until one of both, whatever is learned is learned for the program before, too.)
     pub fn adopted(&self) {
         self.program.learned.adopted();
     }
@@ -98,7 +99,8 @@ impl PipelineState {
         Ok(Applied { counts })
     }
 
-    /// Flows that a filter selects, learned ones included, by table, then in the order they were added.
+    /// Flows that a filter selects, learned ones included, by table, then in the order they were
+    /// added.
     #[must_use]
     pub fn flows(&self, filter: &FlowFilter, now: Millis) -> Vec<FlowInfo> {
         self.program.flows(filter, now)
@@ -139,8 +141,8 @@ impl PipelineState {
         self.names.remove(&number).map(|_| number)
     }
 
-    /// Removes flows whose time is over (call it after counters were collected). True: the program has changed and is to be
-    /// published.
+    /// Removes flows whose time is over (call it after counters were collected). True: the program
+    /// has changed and is to be published.
     pub fn expire(&mut self, world: u64, now: Millis) -> bool {
         let hand_made = self.expired(now);
         if hand_made.is_empty()
@@ -199,7 +201,8 @@ impl Draft<'_> {
         }
     }
 
-    /// What the end of the transaction brings: sweeps, judgement of references, and what goes with what went.
+    /// What the end of the transaction brings: sweeps, judgement of references, and what goes with
+    /// what went.
     fn finish(&mut self, counts: &mut [u64]) -> Result<(), Refused> {
         self.settle_group(None);
         self.sweep_flows(counts);

@@ -1,4 +1,5 @@
-//! Fields that are there only while an option of Geneve is mapped to them, and the flows that use them.
+//! Fields that are there only while an option of Geneve is mapped to them, and the flows that use
+//! them.
 
 use super::{PipelineState, Refused, refs};
 use crate::pipeline::Rule;
@@ -27,7 +28,8 @@ impl PipelineState {
     /// Removes mappings, all of those or none; an empty list: all there are.
     ///
     /// # Errors
-    /// When one is not there, or a flow uses its field (in Open vSwitch, too: `NXTTMFC_INVALID_TLV_DEL`). Groups do not count, as there.
+    /// When one is not there, or a flow uses its field (in Open vSwitch, too:
+    /// `NXTTMFC_INVALID_TLV_DEL`). Groups do not count, as there.
     pub fn delete_options(&mut self, mappings: &[Mapping]) -> Result<(), MapError> {
         let mut next = self.options.clone();
         next.remove(mappings)?;
@@ -53,7 +55,8 @@ impl PipelineState {
         })
     }
 
-    /// No update may use a field that no option is mapped to. (What buckets of groups do is not looked at, as in Open vSwitch.)
+    /// No update may use a field that no option is mapped to. (What buckets of groups do is not
+    /// looked at, as in Open vSwitch.)
     ///
     /// # Errors
     /// The first update that does.

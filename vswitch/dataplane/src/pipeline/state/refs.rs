@@ -9,8 +9,9 @@ pub(super) enum Ref {
     Meter(u32),
 }
 
-/// Calls `visit` on every action, those inside clone, reject, write_actions and ct(exec) included, until it says true; whether it did.
-/// Nesting is bounded: [`vswitch_flow::action::check`] has refused what is too deep.
+/// Calls `visit` on every action, those inside clone, reject, write_actions and ct(exec) included,
+/// until it says true; whether it did. Nesting is bounded: [`vswitch_flow::action::check`] has
+/// refused what is too deep.
 pub(super) fn any(actions: &[Action], visit: &mut impl FnMut(&Action) -> bool) -> bool {
     actions.iter().any(|action| {
         visit(action)
@@ -23,8 +24,8 @@ pub(super) fn any(actions: &[Action], visit: &mut impl FnMut(&Action) -> bool) -
     })
 }
 
-/// Calls `found` for each group and meter that the list uses, once per mention. The meter of a packet-in is no such use: it may
-/// be missing.
+/// Calls `found` for each group and meter that the list uses, once per mention. The meter of a
+/// packet-in is no such use: it may be missing.
 pub(super) fn refs(actions: &[Action], found: &mut impl FnMut(Ref)) {
     any(actions, &mut |action| {
         match action {
@@ -36,7 +37,8 @@ pub(super) fn refs(actions: &[Action], found: &mut impl FnMut(Ref)) {
     });
 }
 
-/// Table and cookie of every learn with `delete_learned`. As in Open vSwitch those inside of other actions do not count.
+/// Table and cookie of every learn with `delete_learned`. As in Open vSwitch those inside of other
+/// actions do not count.
 pub(super) fn learners(actions: &[Action], found: &mut impl FnMut((u8, u64))) {
     for action in actions {
         if let Action::Learn(learn) = action
@@ -52,8 +54,8 @@ pub(super) fn has_fin_timeout(actions: &[Action]) -> bool {
     any(actions, &mut |action| matches!(action, Action::FinTimeout { .. }))
 }
 
-/// Whether the list outputs to a port, as the filter `out_port` means it: whole packets, by number, not through a register, a
-/// group or a bundle.
+/// Whether the list outputs to a port, as the filter `out_port` means it: whole packets, by number,
+/// not through a register, a group or a bundle.
 pub(super) fn outputs_to(actions: &[Action], to: PortNo) -> bool {
     any(actions, &mut |action| match action {
         Action::Output { port, max_len: None } => *port == to,

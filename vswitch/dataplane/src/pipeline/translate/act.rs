@@ -55,7 +55,8 @@ impl Translator<'_, '_> {
             Action::Multipath(multipath) => self.multipath(multipath),
             Action::Bundle(bundle) => return self.bundle(bundle, frame),
             Action::FinTimeout { idle, hard } => self.fin_timeout(*idle, *hard, frame),
-            // The stage boundary: everything before it is one decision, everything behind it another one, which knows the connection.
+            // The stage boundary: everything before it is one decision, everything behind it
+            // another one, which knows the connection.
             Action::Ct(ct) => self.ct(ct, frame),
             action => self.modify(action),
         }
@@ -202,7 +203,8 @@ impl Translator<'_, '_> {
         ended
     }
 
-    /// Both ways, each with the rest of this list; what called it goes on with the packet as it is here.
+    /// Both ways, each with the rest of this list; what called it goes on with the packet as it is
+    /// here.
     fn check_len(&mut self, len: u16, to: Subfield, frame: &Frame<'_>) -> ListControl {
         if !self.may_nest() {
             return ListControl::Exit;

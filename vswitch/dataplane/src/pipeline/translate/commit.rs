@@ -53,7 +53,8 @@ impl View {
         if self.packet.pending.map() == 0 {
             return;
         }
-        // Open vSwitch takes a protocol (or ARP operation) of 0 for "no header", whatever was written.
+        // Open vSwitch takes a protocol (or ARP operation) of 0 for "no header", whatever was
+        // written.
         if self.read(Field::NwProto) != 0 {
             match self.read(Field::EthType) {
                 eth_type::IP => self.commit_ipv4(op),
@@ -122,7 +123,8 @@ impl View {
             tha: to_64(self.take(Field::ArpTha)),
         };
         if set.op.mask == 0xff {
-            set.op.mask = 0xffff; // a key holds the low half; the high one of a known operation is 0
+            // A key holds the low half; the high one of a known operation is 0
+            set.op.mask = 0xffff;
         }
         if set.op.mask != 0 || set.spa.mask | set.tpa.mask != 0 || set.sha.mask | set.tha.mask != 0 {
             op(Op::SetArp(Box::new(set)));

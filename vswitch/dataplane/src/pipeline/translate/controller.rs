@@ -1,4 +1,5 @@
-//! Packet-ins, packets that wait for a controller to say go on, and answers to packets that are refused.
+//! Packet-ins, packets that wait for a controller to say go on, and answers to packets that are
+//! refused.
 
 use super::run::{Frame, Translator};
 use crate::action::{Op, PacketInOp, RejectOp};
@@ -87,8 +88,9 @@ impl Translator<'_, '_> {
         op.metered = before.chain(meter).any(|id| self.meter(id).is_some_and(|meter| meter.limits()));
     }
 
-    /// `reject(...)`. What the answer is, and what becomes of it, is for each packet to say: it is another packet, with headers of its own. The packet itself stays as it is, so that
-    /// nothing need be written into it before.
+    /// `reject(...)`. What the answer is, and what becomes of it, is for each packet to say: it is
+    /// another packet, with headers of its own. The packet itself stays as it is, so that nothing
+    /// need be written into it before.
     pub(super) fn reject(&mut self, reject: &Reject, frame: &Frame<'_>) {
         let (metadata, defined) = self.taken_along();
         let (bridge, table, cookie) = (self.bridge, frame.table, frame.cookie);
@@ -101,7 +103,8 @@ impl Translator<'_, '_> {
         });
     }
 
-    /// The metadata as it is here, and the bits of it that are the same for all packets of this decision.
+    /// The metadata as it is here, and the bits of it that are the same for all packets of this
+    /// decision.
     fn taken_along(&self) -> (FlowKey, FlowMask) {
         let (written, mask) = (&self.view.packet.written, &self.view.mask);
         let (mut metadata, defined) = self.view.metadata(|i| written.0[i] | mask.0[i]);

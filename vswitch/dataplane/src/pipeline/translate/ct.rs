@@ -19,8 +19,9 @@ const ALG_TFTP: u16 = 69;
 const CT_WORDS: std::ops::Range<usize> = Field::CtMark.location().word as usize..25;
 
 impl Translator<'_, '_> {
-    /// The packet meets the connection tracker. With a table, a copy goes on there, as a decision of its own; this one goes on with a packet that belongs to no
-    /// connection, as Open vSwitch has it.
+    /// The packet meets the connection tracker. With a table, a copy goes on there, as a decision
+    /// of its own; this one goes on with a packet that belongs to no connection, as Open vSwitch
+    /// has it.
     pub(super) fn ct(&mut self, ct: &Ct, frame: &Frame<'_>) {
         self.commit();
         let zone = match ct.zone {
@@ -75,7 +76,8 @@ impl Translator<'_, '_> {
     /// Bits of mark and label that `exec()` writes, and which.
     #[allow(clippy::cast_possible_truncation)] // the mark has 32 bits
     fn exec(&mut self, actions: &[vswitch_flow::Action]) -> ((u32, u32), (u128, u128)) {
-        // Written on the view as anywhere else, and taken from there: ct() clears both fields anyway.
+        // Written on the view as anywhere else, and taken from there: ct() clears both fields
+        // anyway.
         for field in [Field::CtMark, Field::CtLabel] {
             self.view.packet.written.set(field, 0);
         }

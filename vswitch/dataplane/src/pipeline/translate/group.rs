@@ -127,7 +127,8 @@ impl Translator<'_, '_> {
             && group.is_some_and(|group| group.spec.buckets.iter().any(|b| self.is_bucket_live(b, depth, looks)))
     }
 
-    /// A port that could send: administratively up, with a link. The decision depends on links then.
+    /// A port that could send: administratively up, with a link. The decision depends on links
+    /// then.
     pub(super) fn is_port_live(&self, number: PortNo) -> bool {
         let facts = self.port(number).and_then(|id| self.facts(id));
         facts.is_some_and(|facts| facts.admin_up && facts.link_up.load(Relaxed))
@@ -139,7 +140,8 @@ impl Translator<'_, '_> {
         by_tuple && !group.watched && !group.slots.is_empty() && !self.wrote_tuple()
     }
 
-    /// The hash that every packet brings, as few bits of it as the choice hangs on: so connections that take the same bucket are decided once, and not one by one.
+    /// The hash that every packet brings, as few bits of it as the choice hangs on: so connections
+    /// that take the same bucket are decided once, and not one by one.
     fn dp_hash(&mut self, group: &Group) -> u64 {
         if self.wrote_tuple() {
             return self.hash_tuple(SEED);
@@ -188,7 +190,8 @@ impl Translator<'_, '_> {
     }
 }
 
-/// What is mixed into the hash of the 5-tuple that a group chooses by; none: it chooses by other fields.
+/// What is mixed into the hash of the 5-tuple that a group chooses by; none: it chooses by other
+/// fields.
 const fn basis(selection: &Selection) -> Option<u64> {
     match selection {
         Selection::Default => Some(0),
@@ -197,7 +200,8 @@ const fn basis(selection: &Selection) -> Option<u64> {
     }
 }
 
-/// The bucket, by index, that a packet takes of a group that asked ([`Choice::Ask`]), and the packet's key with that choice; none: no bucket has a weight.
+/// The bucket, by index, that a packet takes of a group that asked ([`Choice::Ask`]), and the
+/// packet's key with that choice; none: no bucket has a weight.
 #[must_use]
 pub fn choose(group: &Group, key: &FlowKey) -> Option<(usize, FlowKey)> {
     let known = u32::try_from(key.get(Field::DpHash)).ok().filter(|hash| *hash != 0);
@@ -216,7 +220,8 @@ const fn is_watched(bucket: &BucketSpec) -> bool {
     bucket.watch_port.is_some() || bucket.watch_group.is_some()
 }
 
-/// What choices among buckets begin with, unless a group says otherwise: a hash of the packet's 5-tuple, which is to stand in each key ([`Field::DpHash`]).
+/// What choices among buckets begin with, unless a group says otherwise: a hash of the packet's
+/// 5-tuple, which is to stand in each key ([`Field::DpHash`]).
 #[must_use]
 pub fn dp_hash(key: &FlowKey) -> u32 {
     #[allow(clippy::cast_possible_truncation)] // half of a hash is a hash

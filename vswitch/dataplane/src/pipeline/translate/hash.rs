@@ -1,7 +1,8 @@
 //! multipath and bundle, with Open vSwitch's hashes: the same packet takes the same way in both.
 //!
-//! Its hashes run over fields as they lie in memory, in network order, read as words of a little-endian machine. The functions are
-//! public ones: lookup3 (Jenkins 2006) and the 32-bit MurmurHash3 (Appleby).
+//! Its hashes run over fields as they lie in memory, in network order, read as words of a
+//! little-endian machine. The functions are public ones: lookup3 (Jenkins 2006) and the 32-bit
+//! MurmurHash3 (Appleby).
 
 use super::run::{Frame, ListControl, Translator};
 use super::view::{View, eth_type, proto};
@@ -251,8 +252,9 @@ mod tests {
         parse_key(text, &NoNames).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    /// What `multipath(FIELDS,50+i,ALGORITHM,...)` of Open vSwitch 3.1.0 put into a register, for all fields and the algorithms
-    /// modulo_n 65536, hash_threshold 1000, hrw 50, hrw 100, iter_hash 1000 with 1500.
+    /// What `multipath(FIELDS,50+i,ALGORITHM,...)` of Open vSwitch 3.1.0 put into a register, for
+    /// all fields and the algorithms modulo_n 65536, hash_threshold 1000, hrw 50, hrw 100,
+    /// iter_hash 1000 with 1500.
     #[test]
     fn equals_open_vswitch() {
         let ip = "nw_src=10.0.0.1,nw_dst=10.0.0.2,nw_ttl=64,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02";

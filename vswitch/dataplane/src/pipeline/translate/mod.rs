@@ -1,24 +1,33 @@
 //! From a packet's key to ops: the slow path (`ofproto-dpif-xlate.c` of Open vSwitch).
 //!
-//! **Where in the walk**: behind both caches. Never touches the packet: it walks the tables with a copy of the key, and records what it used.
+//! **Where in the walk**: behind both caches. Never touches the packet: it walks the tables with a
+//! copy of the key, and records what it used.
 //!
-//! **Design**: [`Translator`] (`run.rs`) executes action lists on a [`view::View`] of the packet: the key as it is now, the bits of it that
-//! were *written* here, and the mask of the bits that were used of the packet that came in. Reading a written bit uses nothing, so the result
-//! is good for every packet that agrees on the mask, and a constant write never narrows a megaflow. Header changes are collected and committed as masked
-//! writes before the packet goes anywhere (`commit.rs`, `tags.rs`); what works on a copy becomes an [`crate::action::Op::Clone`], unless it only sends or
-//! comes last. Lists that call others lie on a stack of their own, not on the thread's.
+//! **Design**: [`Translator`] (`run.rs`) executes action lists on a [`view::View`] of the packet:
+//! the key as it is now, the bits of it that were *written* here, and the mask of the bits that
+//! were used of the packet that came in. Reading a written bit uses nothing, so the result is good
+//! for every packet that agrees on the mask, and a constant write never narrows a megaflow. Header
+//! changes are collected and committed as masked writes before the packet goes anywhere
+//! (`commit.rs`, `tags.rs`); what works on a copy becomes an [`crate::action::Op::Clone`], unless
+//! it only sends or comes last. Lists that call others lie on a stack of their own, not on the
+//! thread's.
 //!
-//! **Open vSwitch** 3.1's userspace datapath decides what is right, its oddities included where programs could see them: a clone executes the
-//! action set too, `exit` in a clone ends the list around it, buckets are action sets, a protocol of 0 is no header, NORMAL takes off tags that say
-//! nothing. Chosen otherwise: a third tag does not push the lowest one out; the default hash of select groups is over the 5-tuple.
-//! `ct()` is the boundary of a stage ([`super::Stage`]): what comes behind it is another decision (`ct.rs`).
+//! **Open vSwitch** 3.1's userspace datapath decides what is right, its oddities included where
+//! programs could see them: a clone executes the action set too, `exit` in a clone ends the list
+//! around it, buckets are action sets, a protocol of 0 is no header, NORMAL takes off tags that say
+//! nothing. Chosen otherwise: a third tag does not push the lowest one out; the default hash of
+//! select groups is over the 5-tuple. `ct()` is the boundary of a stage ([`super::Stage`]): what
+//! comes behind it is another decision (`ct.rs`).
 //!
-//! **Limits**: depth 64 and 4,096 resubmits as in Open vSwitch, and bounds on actions, ops, outputs, nested clones and the packet's stack
-//! ([`crate::limits`]). Beyond any of them the packet is dropped, with all that was done for it. (Open vSwitch keeps what a loop between
-//! bridges sent before it was cut, up to 64 copies of a packet. A loop is a mistake, whichever way it goes: here it has one name and one counter.)
+//! **Limits**: depth 64 and 4,096 resubmits as in Open vSwitch, and bounds on actions, ops,
+//! outputs, nested clones and the packet's stack ([`crate::limits`]). Beyond any of them the packet
+//! is dropped, with all that was done for it. (Open vSwitch keeps what a loop between bridges sent
+//! before it was cut, up to 64 copies of a packet. A loop is a mistake, whichever way it goes: here
+//! it has one name and one counter.)
 //!
-//! **Threads**: a translation belongs to one worker. It reads a world that never changes, and what changes beside it (learned rules, MAC
-//! tables, links) without waiting; [`Deps`] says what it relied on, as of an epoch read before anything else.
+//! **Threads**: a translation belongs to one worker. It reads a world that never changes, and what
+//! changes beside it (learned rules, MAC tables, links) without waiting; [`Deps`] says what it
+//! relied on, as of an epoch read before anything else.
 
 mod act;
 mod commit;
@@ -79,16 +88,19 @@ pub struct Request<'a> {
     pub choice: Choice<'a>,
 }
 
-/// Which bucket a packet takes of the first select group that it comes to, if that hangs on nothing but its hash and the group. A table of slots has up to 65,536 of them, and a group far
-/// fewer buckets: decisions that are kept by bucket are as many as buckets are taken.
+/// Which bucket a packet takes of the first select group that it comes to, if that hangs on nothing
+/// but its hash and the group. A table of slots has up to 65,536 of them, and a group far fewer
+/// buckets: decisions that are kept by bucket are as many as buckets are taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Choice<'a> {
     /// That of its hash: the decision holds for all packets of the same slot.
     #[default]
     ByHash,
-    /// The translation is to end there ([`Translation::chooser`]): whoever asked chooses, and asks again.
+    /// The translation is to end there ([`Translation::chooser`]): whoever asked chooses, and asks
+    /// again.
     Ask,
-    /// It was chosen: this one, by index, of this group, or of whatever group it comes to. The key says so: its `conj_id`, which no packet has, is the index plus one.
+    /// It was chosen: this one, by index, of this group, or of whatever group it comes to. The key
+    /// says so: its `conj_id`, which no packet has, is the index plus one.
     Made(usize, Option<&'a Arc<Group>>),
 }
 
@@ -112,7 +124,8 @@ pub enum Start<'a> {
     Resume(&'a super::Continuation),
     /// With the actions of whoever made it: it is the answer to a packet.
     Answer(&'a RejectOp),
-    /// Behind `ct()`. The key has the stage's metadata ([`super::FrozenState::unpack`]) and the connection's fields.
+    /// Behind `ct()`. The key has the stage's metadata ([`super::FrozenState::unpack`]) and the
+    /// connection's fields.
     Stage(&'a Arc<Stage>),
 }
 
@@ -129,7 +142,8 @@ pub enum LineKind {
     Bucket,
 }
 
-/// Observes a translation, step by step: how trace tells its story. Every method has an empty default.
+/// Observes a translation, step by step: how trace tells its story. Every method has an empty
+/// default.
 pub trait Observer {
     /// A line of the story, so deep in its tree.
     fn line(&mut self, depth: usize, kind: LineKind, text: &dyn Fn() -> String) {

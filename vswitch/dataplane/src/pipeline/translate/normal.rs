@@ -1,4 +1,5 @@
-//! NORMAL: as an Ethernet switch would, in a bridge without VLAN configuration (`xlate_normal` of Open vSwitch).
+//! NORMAL: as an Ethernet switch would, in a bridge without VLAN configuration (`xlate_normal` of
+//! Open vSwitch).
 
 use super::Effect;
 use super::run::Translator;
@@ -10,7 +11,8 @@ use vswitch_flow::Field;
 use vswitch_flow::action::port;
 
 impl Translator<'_, '_> {
-    /// What a bridge does whose tables have no rule for a packet: if nothing was ever programmed, what its fail mode says.
+    /// What a bridge does whose tables have no rule for a packet: if nothing was ever programmed,
+    /// what its fail mode says.
     pub(super) fn unprogrammed(&mut self) {
         // Whether anything was programmed is a fact of all tables.
         self.out.deps.tables = [u64::MAX; 4];
@@ -118,7 +120,8 @@ impl View {
         self.read_bits(tci, vlan) == u128::from(PRESENT) && self.read_bits(tci, u128::from(!PRESENT)) == 0
     }
 
-    /// Takes off tags that say nothing, as Open vSwitch's NORMAL does; those below such a tag go with it.
+    /// Takes off tags that say nothing, as Open vSwitch's NORMAL does; those below such a tag go
+    /// with it.
     fn pop_null_tags(&mut self) {
         let null = u128::from(!PRESENT);
         if self.read_bits(Field::VlanTci, null) == 0 {

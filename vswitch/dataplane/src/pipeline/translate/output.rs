@@ -151,7 +151,8 @@ impl<'a> Translator<'a, '_> {
         self.delivered = true;
     }
 
-    /// Through a patch port into another bridge. What happens there happens to a copy, with fresh registers.
+    /// Through a patch port into another bridge. What happens there happens to a copy, with fresh
+    /// registers.
     fn cross(&mut self, (out, here): (PortId, &PortFacts), (peer, there): (PortId, &PortFacts)) {
         if !here.admin_up || !there.admin_up {
             self.skip(DropReason::AdminDown);
@@ -164,7 +165,8 @@ impl<'a> Translator<'a, '_> {
         self.visit((there.bridge, there.number), |this| this.push(Op::Crossed(out, peer)));
     }
 
-    /// A copy of the packet goes through another bridge as if it had come in there by a port, with fresh registers; `change` says what happens to it on the way.
+    /// A copy of the packet goes through another bridge as if it had come in there by a port, with
+    /// fresh registers; `change` says what happens to it on the way.
     pub(super) fn visit(&mut self, (to, number): (usize, PortNo), change: impl FnOnce(&mut Self)) {
         self.out.deps.all = true;
         let (bridge, indent) = (self.bridge, self.indent);

@@ -112,7 +112,8 @@ pub enum Effect {
         /// Where.
         port: PortId,
     },
-    /// A learn action was executed: refreshes the learned flow. The key is the packet's at that point, where the learned flow uses it.
+    /// A learn action was executed: refreshes the learned flow. The key is the packet's at that
+    /// point, where the learned flow uses it.
     Learn {
         /// Index of the bridge.
         bridge: usize,
@@ -132,7 +133,8 @@ pub enum Effect {
     },
 }
 
-// Two are equal if they cause the same: of the packet that is learned from, only what the learned flow takes counts.
+// Two are equal if they cause the same: of the packet that is learned from, only what the learned
+// flow takes counts.
 impl PartialEq for Effect {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {

@@ -1,8 +1,9 @@
 //! Action lists: who calls whom.
 //!
-//! Lists that call others by resubmit or goto lie on a stack of [`Frame`]s, not on the thread's: a chain of 4,096 resubmits is legal.
-//! Only what works on a copy of the packet (clones, buckets, patch ports, both ways of a length check) recurses, and that is
-//! bounded by [`DEPTH_MAX`] and [`CLONES_NESTED_MAX`].
+//! Lists that call others by resubmit or goto lie on a stack of [`Frame`]s, not on the thread's: a
+//! chain of 4,096 resubmits is legal. Only what works on a copy of the packet (clones, buckets,
+//! patch ports, both ways of a length check) recurses, and that is bounded by [`DEPTH_MAX`] and
+//! [`CLONES_NESTED_MAX`].
 
 use super::set::ActionSet;
 use super::view::View;
@@ -119,7 +120,8 @@ pub(super) struct Translator<'a, 'o> {
     pub(super) world: &'a World,
     /// Index of the bridge where the packet is.
     pub(super) bridge: usize,
-    /// Its learned rules when the packet came in: what it learns itself is for the next one, as in Open vSwitch.
+    /// Its learned rules when the packet came in: what it learns itself is for the next one, as in
+    /// Open vSwitch.
     pub(super) learned: LearnedTables,
     pub(super) now: Millis,
     pub(super) side_effects: bool,
@@ -340,7 +342,8 @@ impl<'a, 'o> Translator<'a, 'o> {
             observer.end(&self.view.end());
         }
         self.out.drop = self.error.or_else(|| (!self.delivered).then_some(self.reason.unwrap_or(DropReason::RuleDrop)));
-        // A packet that is dropped may have been counted by meters and patch ports before; after an error nothing happened.
+        // A packet that is dropped may have been counted by meters and patch ports before; after an
+        // error nothing happened.
         if self.error.is_none() {
             self.out.ops = self.ops;
         }
@@ -352,11 +355,13 @@ impl<'a, 'o> Translator<'a, 'o> {
             self.out.credits.clear();
             self.out.counts.clear();
         } else if matches!(self.choice, Choice::Made(..)) {
-            // Another way than that on which it was chosen: what it met there has changed meanwhile.
+            // Another way than that on which it was chosen: what it met there has changed
+            // meanwhile.
             self.out.cacheable = false;
         }
         if self.out.chooser.is_some() || self.chosen {
-            // Of these decisions there is one for each choice. The word is a rule's otherwise: what changes of rules bears on them is not for it to say.
+            // Of these decisions there is one for each choice. The word is a rule's otherwise: what
+            // changes of rules bears on them is not for it to say.
             self.out.mask.add(Field::ConjId);
             self.out.touched.add(Field::ConjId);
         }

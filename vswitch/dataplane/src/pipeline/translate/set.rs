@@ -48,7 +48,8 @@ pub(super) fn is_controller(action: &Action) -> bool {
     }
 }
 
-/// Where an action stands in the order of OpenFlow 1.5.1, 5.6 (and of Open vSwitch, for its own actions).
+/// Where an action stands in the order of OpenFlow 1.5.1, 5.6 (and of Open vSwitch, for its own
+/// actions).
 enum Class {
     /// Once, the last one written, at this place.
     Slot(usize),
@@ -79,7 +80,8 @@ fn classify(action: &Action) -> Class {
     }
 }
 
-/// The list that executes an action set. A set that sends the packet nowhere is not executed at all.
+/// The list that executes an action set. A set that sends the packet nowhere is not executed at
+/// all.
 pub(super) fn in_order(set: &[Action]) -> Vec<Action> {
     let mut slots = [None; 3];
     let mut sets = Vec::new();

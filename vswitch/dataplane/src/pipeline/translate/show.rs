@@ -12,7 +12,8 @@ use vswitch_flow::action::Reason;
 use vswitch_flow::text::{Names, NoNames, Style, format_actions, format_match, format_value};
 use vswitch_flow::{Action, Field, FlowKey, FlowMask, SparseMatch};
 
-/// Appends the packets of a decision as a match, as `ovs-appctl dpctl/dump-flows` and `ofproto/trace` print them.
+/// Appends the packets of a decision as a match, as `ovs-appctl dpctl/dump-flows` and
+/// `ofproto/trace` print them.
 pub fn format_megaflow(key: &FlowKey, mask: &FlowMask, style: Style, names: &dyn Names, out: &mut String) {
     let mut mask = mask.clone();
     mask.set(Field::RecircId, 0);

@@ -18,8 +18,8 @@ pub(super) struct Disguise {
 }
 
 impl Translator<'_, '_> {
-    /// The list of the rule that a packet meets in a table, to be called from another one. None: there is no rule, or none may be
-    /// called.
+    /// The list of the rule that a packet meets in a table, to be called from another one. None:
+    /// there is no rule, or none may be called.
     pub(super) fn enter(&mut self, from: u8, table: u8, disguise: Disguise) -> Option<Frame<'static>> {
         if !self.may_enter() {
             return None;
@@ -33,7 +33,8 @@ impl Translator<'_, '_> {
         Some(Frame { deepens: table <= from, ..Frame::of_rule(rule) })
     }
 
-    /// The rule of a table that a packet meets. Learned rules and others are one table: the highest priority wins.
+    /// The rule of a table that a packet meets. Learned rules and others are one table: the highest
+    /// priority wins.
     pub(super) fn lookup(&mut self, table: u8, disguise: Disguise) -> Option<Arc<Rule>> {
         let world = self.world;
         let program: &Program = &world.bridges[self.bridge].program;
@@ -41,7 +42,8 @@ impl Translator<'_, '_> {
         self.out.deps.tables[index / 64] |= 1 << (index % 64);
 
         let undisguised = self.put_on(disguise);
-        // Tables see no ports in fragments (`frags=normal`), and the mask always knows what is a fragment.
+        // Tables see no ports in fragments (`frags=normal`), and the mask always knows what is a
+        // fragment.
         let hidden = self.view.packet.key.hide_fragment_ports();
         let fragment = self.key().get(Field::NwFrag) != 0 && self.key().get(Field::RecircId) == 0;
         self.note_touched(disguise, fragment);

@@ -1,5 +1,5 @@
-//! VLAN tags on the way: two at most, as in Open vSwitch (`vlan-limit=2`). Pushing a third one loses the inner one; what lies below two
-//! tags of a packet that came in is payload.
+//! VLAN tags on the way: two at most, as in Open vSwitch (`vlan-limit=2`). Pushing a third one
+//! loses the inner one; what lies below two tags of a packet that came in is payload.
 
 use super::view::{PRESENT, View};
 use crate::action::{Masked, Op};
@@ -8,7 +8,8 @@ use vswitch_flow::Field;
 /// TPID of a tag that is pushed without saying which.
 const TPID_DEFAULT: u16 = 0x8100;
 
-/// What happened to the tags since the last commit, in this order: pops, a write to the tag then outermost, pushes.
+/// What happened to the tags since the last commit, in this order: pops, a write to the tag then
+/// outermost, pushes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tags {
     pops: u32,
@@ -84,7 +85,8 @@ impl View {
         self.show(Field::VlanTpid1, Field::VlanTci1, (0, 0));
     }
 
-    /// Writes bits of the outer TCI. Setting the present bit of an untagged packet pushes a tag; clearing it removes all tags.
+    /// Writes bits of the outer TCI. Setting the present bit of an untagged packet pushes a tag;
+    /// clearing it removes all tags.
     pub(super) fn write_tci(&mut self, field: Field, value: u128, bits: u128) {
         let shift = field.location().shift;
         let (value, bits) = (to_16(value << shift), to_16(bits << shift));

@@ -1,4 +1,5 @@
-//! The story of a translation, in the style of `ofproto/trace`. Nothing here is done unless somebody listens.
+//! The story of a translation, in the style of `ofproto/trace`. Nothing here is done unless
+//! somebody listens.
 
 use super::LineKind;
 use super::run::Translator;

@@ -74,8 +74,8 @@ impl Observer for Story<'_> {
     }
 }
 
-/// Appends lines as Open vSwitch lays them out: what comes last in its list stands no further right than the list, so that a chain of
-/// gotos is told straight down.
+/// Appends lines as Open vSwitch lays them out: what comes last in its list stands no further right
+/// than the list, so that a chain of gotos is told straight down.
 fn lay_out(lines: &[TraceLine], out: &mut String) {
     let more = followed(lines);
     let end = out.len() + STORY_MAX;

@@ -1,7 +1,10 @@
-//! Into tunnels, and out of them (`tnl_port_send`, `native_tunnel_output` and `terminate_native_tunnel` of Open vSwitch).
+//! Into tunnels, and out of them (`tnl_port_send`, `native_tunnel_output` and
+//! `terminate_native_tunnel` of Open vSwitch).
 //!
-//! An output to a tunnel port puts the packet into another one, which goes through the bridge of the port of a *VTEP*, the local end of tunnels, like one that came in there. An output to a VTEP port takes a packet out of a tunnel,
-//! if it is for one of ours; which tunnel port that is, each packet says, so the worker finds out.
+//! An output to a tunnel port puts the packet into another one, which goes through the bridge of
+//! the port of a *VTEP*, the local end of tunnels, like one that came in there. An output to a VTEP
+//! port takes a packet out of a tunnel, if it is for one of ours; which tunnel port that is, each
+//! packet says, so the worker finds out.
 
 use super::run::Translator;
 use super::view::{View, eth_type, proto};
@@ -70,7 +73,8 @@ impl<'a> Translator<'a, '_> {
             return;
         };
         if self.own_end.is_some() || self.met_ct {
-            // It depends on the packet's own end, whatever was written over it since. (That there is none is known by the port, where that is still the one it came by.)
+            // It depends on the packet's own end, whatever was written over it since. (That there
+            // is none is known by the port, where that is still the one it came by.)
             self.view.mask.add(Field::TunDst);
             self.view.mask.add(Field::TunIpv6Dst);
         }
@@ -178,7 +182,8 @@ impl<'a> Translator<'a, '_> {
         Some(Question { vtep: way.port, ip: way.next_hop, frame: frame.into() })
     }
 
-    /// The packet, in its outer headers, goes through the bridge of the VTEP. That happens to a copy.
+    /// The packet, in its outer headers, goes through the bridge of the VTEP. That happens to a
+    /// copy.
     fn enter_underlay(
         &mut self,
         port: PortId,
@@ -237,7 +242,8 @@ impl<'a> Translator<'a, '_> {
         false
     }
 
-    /// Congestion that was marked on the way is told to the inner packet (RFC 6040, as Open vSwitch has it). False: it cannot be told, and the packet dies.
+    /// Congestion that was marked on the way is told to the inner packet (RFC 6040, as Open vSwitch
+    /// has it). False: it cannot be told, and the packet dies.
     pub(super) fn receive_ecn(&mut self) -> bool {
         let in_port = self.out.deps.port.and_then(|id| self.facts(id));
         if in_port.is_none_or(|facts| facts.tunnel.is_none()) {
@@ -280,7 +286,8 @@ impl View {
         }
     }
 
-    /// Type of service and time to live outside. The ECN bits are always those of the inner packet, but that congestion which it has met is not told again outside.
+    /// Type of service and time to live outside. The ECN bits are always those of the inner packet,
+    /// but that congestion which it has met is not told again outside.
     fn outer_tos_and_ttl(&mut self, tunnel: &TunnelConfig) -> (u8, u8) {
         let is_ip = self.is_ip();
         let ttl = match tunnel.ttl {
@@ -327,7 +334,8 @@ impl View {
         self.packet.written.0[TUNNEL_WORD] |= bit;
     }
 
-    /// The kind of our tunnel that a packet for a VTEP is in, if it is in one. Fragments are none, nor are tagged packets.
+    /// The kind of our tunnel that a packet for a VTEP is in, if it is in one. Fragments are none,
+    /// nor are tagged packets.
     fn tunnel_to(&mut self, vtep: &LocalEndpoint, is_v4: bool, world: &crate::pipeline::World) -> Option<TunnelKind> {
         let tunnels = &world.tunnels;
         if tunnels.listeners_none() || self.read(Field::EthDst) != u128::from(vtep.mac.to_u64()) || self.is_tagged() {
@@ -348,7 +356,8 @@ impl View {
         }
     }
 
-    /// From now on the packet is what its outer headers say. (Of the UDP source port, which each packet has its own of, nothing is known: 0, as in Open vSwitch.)
+    /// From now on the packet is what its outer headers say. (Of the UDP source port, which each
+    /// packet has its own of, nothing is known: 0, as in Open vSwitch.)
     fn show_outer(&mut self, outer: &Outer) {
         let packet = &mut self.packet;
         for i in FIRST_PACKET_WORD..LAST_PACKET_WORD {

@@ -1,8 +1,10 @@
-//! The packet as translation sees it: what it would look like now, and which bits of the packet that came in that depends on.
+//! The packet as translation sees it: what it would look like now, and which bits of the packet
+//! that came in that depends on.
 //!
-//! **Design**: every bit of the key is either *written* (by an action: its value is the same for every packet of the megaflow) or
-//! still that of the packet that came in. Reading a bit that is not written adds it to the mask. So a constant write never
-//! un-wildcards what it overwrites, and a match on what an action wrote does not narrow the megaflow.
+//! **Design**: every bit of the key is either *written* (by an action: its value is the same for
+//! every packet of the megaflow) or still that of the packet that came in. Reading a bit that is
+//! not written adds it to the mask. So a constant write never un-wildcards what it overwrites, and
+//! a match on what an action wrote does not narrow the megaflow.
 
 use super::tags::Tags;
 use vswitch_flow::action::port;
@@ -60,7 +62,8 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Of a packet that comes in. Metadata and registers are the pipeline's own: they count as written.
+    /// Of a packet that comes in. Metadata and registers are the pipeline's own: they count as
+    /// written.
     pub(super) fn new(key: &FlowKey) -> Self {
         let packet = Packet { key: key.clone(), ..Packet::default() };
         let mut view = Self { packet, mask: FlowMask::default(), kind: PacketKind::of(key) };
@@ -119,7 +122,8 @@ impl View {
                 self.write_tci(Field::VlanTci, value & 0xfff | present, bits | present);
             }
             Field::VlanTpid0 | Field::VlanTpid1 | Field::VlanTci1 => {}
-            // The 16-bit form stands for the whole port: reserved ones are the highest of either width.
+            // The 16-bit form stands for the whole port: reserved ones are the highest of either
+            // width.
             Field::InPort if bits == IN_PORT_16.mask() => {
                 let mut key = FlowKey::default();
                 key.set_sub(IN_PORT_16, value);
@@ -175,8 +179,8 @@ impl View {
         key
     }
 
-    /// Adds what tells that the used bits are there at all (a TCI's present bit, the protocol above ports and the like), and takes out those
-    /// of fields that the packet does not have.
+    /// Adds what tells that the used bits are there at all (a TCI's present bit, the protocol above
+    /// ports and the like), and takes out those of fields that the packet does not have.
     pub(super) fn close_mask(&mut self) {
         for tci in [Field::VlanTci, Field::VlanTci1] {
             if self.mask.get(tci) != 0 {
@@ -187,7 +191,8 @@ impl View {
         self.mask.close_protocol(self.kind);
     }
 
-    /// Whether the packet has a field (`mf_are_prereqs_ok` of Open vSwitch). What decides that is used.
+    /// Whether the packet has a field (`mf_are_prereqs_ok` of Open vSwitch). What decides that is
+    /// used.
     pub(super) fn has(&mut self, field: Field) -> bool {
         use Field as F;
         match field {

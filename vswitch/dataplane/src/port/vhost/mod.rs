@@ -1,14 +1,17 @@
 //! vhost-user ports: guests in QEMU, and virtio-user processes.
 //!
-//! **Where in the walk**: both ends. Rings, sockets and threads are those of [`vswitch_dpdk::vhost`]; read there what runs
-//! when. Here is what a port adds: which ring a queue uses, and what of a guest's packets is believed.
+//! **Where in the walk**: both ends. Rings, sockets and threads are those of
+//! [`vswitch_dpdk::vhost`]; read there what runs when. Here is what a port adds: which ring a queue
+//! uses, and what of a guest's packets is believed.
 //!
-//! **Queues**: receive queue `i` of `n` polls the guest's queue pairs `i`, `i + n`, `i + 2n`, ... that are enabled, so that a
-//! guest with more pairs than the port is heard, too (the library offers guests 128 pairs, whatever the port has; 64 are
-//! served). Transmit queue `i` uses the `i`-th enabled pair, counted around.
+//! **Queues**: receive queue `i` of `n` polls the guest's queue pairs `i`, `i + n`, `i + 2n`, ...
+//! that are enabled, so that a guest with more pairs than the port is heard, too (the library
+//! offers guests 128 pairs, whatever the port has; 64 are served). Transmit queue `i` uses the
+//! `i`-th enabled pair, counted around.
 //!
-//! **Trust**: a guest's word on checksum and segmentation must be one that it negotiated, and must describe its bytes; else
-//! the packet is dropped as [`DropReason::VnetHeader`]. Nothing else is believed.
+//! **Trust**: a guest's word on checksum and segmentation must be one that it negotiated, and must
+//! describe its bytes; else the packet is dropped as [`DropReason::VnetHeader`]. Nothing else is
+//! believed.
 
 mod rx;
 mod tx;
@@ -42,8 +45,8 @@ impl Mtu {
     }
 }
 
-/// Control side of a vhost-user port. Dropping it disconnects the guest and closes the socket; by then no worker uses the
-/// queues. Must not be dropped with a lock held that `quiesce` needs.
+/// Control side of a vhost-user port. Dropping it disconnects the guest and closes the socket; by
+/// then no worker uses the queues. Must not be dropped with a lock held that `quiesce` needs.
 #[derive(Debug)]
 pub struct VhostDevice {
     vhost: Vhost,
@@ -53,7 +56,8 @@ pub struct VhostDevice {
 
 /// Opens a vhost-user port with `config.queues` queue pairs.
 ///
-/// `quiesce` is called from librte_vhost's threads whenever a guest leaves, and from the thread that drops the device.
+/// `quiesce` is called from librte_vhost's threads whenever a guest leaves, and from the thread
+/// that drops the device.
 ///
 /// # Errors
 /// See [`VhostError`]; [`VhostError::NoDpdk`] in a build without DPDK.
@@ -98,7 +102,8 @@ impl VhostDevice {
         None
     }
 
-    /// Sets the largest L3 packet; longer frames are dropped both ways. The guest is not told: its front end is, when it starts (QEMU: `host_mtu`).
+    /// Sets the largest L3 packet; longer frames are dropped both ways. The guest is not told: its
+    /// front end is, when it starts (QEMU: `host_mtu`).
     ///
     /// # Errors
     /// Never.

@@ -7,7 +7,8 @@ use crate::packet::VnetHdr;
 use vswitch_dpdk::vhost::{GuestMemory, Lost, Negotiated, PAIRS_MAX, Rings, ZeroCopy};
 use vswitch_dpdk::{Burst, Csum, Mbuf, Mempool};
 
-/// Rings that one poll looks into at most: a guest with 64 empty queue pairs does not slow its worker down.
+/// Rings that one poll looks into at most: a guest with 64 empty queue pairs does not slow its
+/// worker down.
 const POLL_MAX: usize = 8;
 
 /// `VIRTIO_NET_HDR_GSO_TCPV4` and `..._TCPV6`, without the ECN bit (virtio 1.1, 5.1.6).
@@ -15,8 +16,8 @@ const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 const GSO_ECN: u8 = 0x80;
 
-/// Mbufs that one poll may take: a burst of the longest packets. The pool is everybody's, and a guest decides how long a
-/// packet is.
+/// Mbufs that one poll may take: a burst of the longest packets. The pool is everybody's, and a
+/// guest decides how long a packet is.
 pub(super) fn budget(pool: &Mempool) -> u32 {
     u32::try_from(BURST * FRAME_MAX.div_ceil(pool.segment_len())).unwrap_or(u32::MAX)
 }
@@ -53,7 +54,8 @@ impl VhostRxQueue {
         }
     }
 
-    /// Appends what the guest sent, or takes it through `forward`. Drops what is too long and what lies about its checksum or segmentation.
+    /// Appends what the guest sent, or takes it through `forward`. Drops what is too long and what
+    /// lies about its checksum or segmentation.
     pub fn receive(&mut self, burst: &mut Burst, counters: &PortCounters, forward: &mut dyn FnMut(&mut Burst)) {
         let enabled = self.rings.receive_pairs() & self.share;
         if enabled == 0 {
@@ -83,7 +85,8 @@ impl VhostRxQueue {
             let received = rings.receive(pair16, &self.pool, burst, &mut budget, Some(zero_copy));
             match received.lost {
                 None => {}
-                Some(Lost::TooLong) => counters.refuse(DropReason::Oversize, 0), // nobody knows how long
+                // Nobody knows how long
+                Some(Lost::TooLong) => counters.refuse(DropReason::Oversize, 0),
                 Some(Lost::NoMbuf) => counters.refuse(DropReason::NoMbuf, 0),
                 Some(Lost::BadChain) => counters.refuse(DropReason::VhostDesc, 0),
             }
@@ -96,7 +99,8 @@ impl VhostRxQueue {
     }
 }
 
-/// Copies what is borrowed and turned out not to be for segmentation: what is borrowed any further is TCP, in no tunnel and no fragment, so that nothing behind its head decides anything.
+/// Copies what is borrowed and turned out not to be for segmentation: what is borrowed any further
+/// is TCP, in no tunnel and no fragment, so that nothing behind its head decides anything.
 fn own_short(borrowed: &mut Burst, pool: &Mempool, counters: &PortCounters) {
     if borrowed.iter().all(|mbuf| mbuf.gso_size() != 0) {
         return;
@@ -140,7 +144,8 @@ fn check(mbuf: &mut Mbuf, frame_max: usize, negotiated: Negotiated) -> Result<()
             0 => mbuf.set_gso_size(0),
             GSO_TCPV4 if negotiated.rx_tso4 => {}
             GSO_TCPV6 if negotiated.rx_tso6 => {}
-            _ => return Err(DropReason::VnetHeader), // the library also takes UFO, which nobody negotiated
+            // The library also takes UFO, which nobody negotiated
+            _ => return Err(DropReason::VnetHeader),
         }
     }
     let len_max = if mbuf.gso_size() == 0 { frame_max } else { FRAME_MAX };

@@ -26,8 +26,9 @@ impl VhostTxQueue {
         caps(self.rings.negotiated())
     }
 
-    /// Copies the burst into the guest's ring and leaves it empty. What does not fit is dropped as `TxFull` (as `Oversize` if only
-    /// a longer buffer is missing), everything as `LinkDown` while no guest takes packets.
+    /// Copies the burst into the guest's ring and leaves it empty. What does not fit is dropped as
+    /// `TxFull` (as `Oversize` if only a longer buffer is missing), everything as `LinkDown` while
+    /// no guest takes packets.
     pub fn send(&mut self, burst: &mut Burst, counters: &PortCounters) {
         let drops = |reason: DropReason, n: u64| {
             if n > 0 {

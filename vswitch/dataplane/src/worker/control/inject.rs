@@ -1,4 +1,5 @@
-//! Packets that the control side sends through a bridge: packet-outs, and paused packets that go on.
+//! Packets that the control side sends through a bridge: packet-outs, and paused packets that go
+//! on.
 
 use crate::limits::{INJECTED_QUEUED, PACKET_OUT_MAX};
 use crate::pipeline::{Continuation, Start};
@@ -15,7 +16,8 @@ use std::time::Duration;
 use vswitch_conntrack::Handle;
 use vswitch_flow::{Action, Field, FlowKey};
 
-/// A worker takes an injected packet within a burst, or one sleep. After this long the caller is told.
+/// A worker takes an injected packet within a burst, or one sleep. After this long the caller is
+/// told.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// Packets of [`Inbox::inject_all`] in the inbox at a time.
@@ -113,8 +115,9 @@ impl Inbox {
         Ok(())
     }
 
-    /// Sends packets in this order, and returns when the last one has left: how many did, if it could be seen. It waits for one of [`TOGETHER`], so that they do
-    /// not fill the inbox that others use, too.
+    /// Sends packets in this order, and returns when the last one has left: how many did, if it
+    /// could be seen. It waits for one of [`TOGETHER`], so that they do not fill the inbox that
+    /// others use, too.
     pub fn inject_all(&self, injections: Vec<Injection>) -> usize {
         let mut sent = 0;
         let mut injections = injections.into_iter().peekable();

@@ -149,17 +149,20 @@ impl Publisher {
         }
     }
 
-    /// Makes a snapshot the present one, and waits until every worker has adopted it (or is offline).
+    /// Makes a snapshot the present one, and waits until every worker has adopted it (or is
+    /// offline).
     pub fn publish(&self, snapshot: Snapshot) {
-        // The old one is kept until nobody uses it, so that what it owns is dropped here and not by a worker. (One that sleeps may find
-        // itself the last: of what it drops then, ports are waited for when they are closed, and the rest is retired.)
+        // The old one is kept until nobody uses it, so that what it owns is dropped here and not by
+        // a worker. (One that sleeps may find itself the last: of what it drops then, ports are
+        // waited for when they are closed, and the rest is retired.)
         let mut wait = WorkerWait::new(&self.cores);
         let old = self.snapshots.publish(snapshot, |worker, turn| wait.pause(worker, turn));
         drop(old);
         self.drop_retired();
     }
 
-    /// Waits until no worker uses what was unpublished before (see [`Quiescence::wait`]), and names one that keeps everybody waiting. Not for workers themselves.
+    /// Waits until no worker uses what was unpublished before (see [`Quiescence::wait`]), and names
+    /// one that keeps everybody waiting. Not for workers themselves.
     pub fn wait(&self) {
         let mut wait = WorkerWait::new(&self.cores);
         self.snapshots.quiescence.wait(|worker, turn| wait.pause(worker, turn));
@@ -172,7 +175,8 @@ impl Publisher {
         &self.snapshots.quiescence
     }
 
-    /// A worker has left this world. Freeing a million rules takes a second: that is not for a worker to do.
+    /// A worker has left this world. Freeing a million rules takes a second: that is not for a
+    /// worker to do.
     pub fn retire(&self, world: Arc<World>) {
         self.retired.push(world);
     }

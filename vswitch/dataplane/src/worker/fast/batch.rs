@@ -1,7 +1,10 @@
-//! Batches of a burst: packets of connections that have programs, one after the other, and nothing else in the loop.
+//! Batches of a burst: packets of connections that have programs, one after the other, and nothing
+//! else in the loop.
 //!
-//! What a packet costs here is how many instructions it takes. So whatever else a packet may need ends the batch, and is [`Walk::tables_burst`](crate::worker::Walk)'s, which
-//! comes back for the rest of the burst; and each family has its own copy of the loop's body, where all that hangs on the family is known.
+//! What a packet costs here is how many instructions it takes. So whatever else a packet may need
+//! ends the batch, and is [`Walk::tables_burst`](crate::worker::Walk)'s, which comes back for the
+//! rest of the burst; and each family has its own copy of the loop's body, where all that hangs on
+//! the family is known.
 
 use crate::cache::{Cache, Compact, CompactKind, Entry, Simple};
 use crate::observe::Fallback;
@@ -23,7 +26,8 @@ pub(in crate::worker) enum Halt {
 }
 
 impl StepContext<'_> {
-    /// Replays the packets of a burst from slot `first` on. Returns how many, and why not more; the next one is in its slot, as it was. Afterwards this may be inside of a section
+    /// Replays the packets of a burst from slot `first` on. Returns how many, and why not more; the
+    /// next one is in its slot, as it was. Afterwards this may be inside of a section
     /// ([`vswitch_conntrack::Owner`]).
     #[inline(never)] // registers of its own
     pub(in crate::worker) fn replay_batch(

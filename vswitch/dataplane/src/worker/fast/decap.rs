@@ -1,6 +1,8 @@
-//! Packets that come out of tunnels by an entry of the decap cache (`cache/tunnel/decap.rs`): what is inside has been looked up, what is outside is decided like that of its last packet.
+//! Packets that come out of tunnels by an entry of the decap cache (`cache/tunnel/decap.rs`): what
+//! is inside has been looked up, what is outside is decided like that of its last packet.
 //!
-//! A packet about which not everything is known is as it came in, and goes the way of its own key and of [`StepContext::decapsulate`].
+//! A packet about which not everything is known is as it came in, and goes the way of its own key
+//! and of [`StepContext::decapsulate`].
 
 use crate::action::DecapOp;
 use crate::cache::{Cache, Megaflow, Outer};
@@ -14,8 +16,9 @@ use crate::worker::tunnel::outside::plain_words;
 use std::sync::Arc;
 use vswitch_dpdk::{Burst, Csum, Mbuf};
 
-/// [`Cache::prepare`] for a burst of a port whose packets come out of tunnels like this. Returns the bytes of all packets, and whether all of them are frames of
-/// ordinary length, which need no second look.
+/// [`Cache::prepare`] for a burst of a port whose packets come out of tunnels like this. Returns
+/// the bytes of all packets, and whether all of them are frames of ordinary length, which need no
+/// second look.
 #[inline(never)] // registers of its own
 pub(in crate::worker) fn prepare(
     cache: &mut Cache,
@@ -50,8 +53,10 @@ fn put_back(mbuf: &mut Mbuf, header: usize) {
 }
 
 impl StepContext<'_> {
-    /// [`StepContext::replay_batch`] of packets that come by one entry and whose insides have programs, from slot `first` on. Returns how many, and why not more; the next one is in its slot, as it was. None of
-    /// those to which more happens than to others: the first of a millisecond is [`StepContext::decap_by_entry`]'s.
+    /// [`StepContext::replay_batch`] of packets that come by one entry and whose insides have
+    /// programs, from slot `first` on. Returns how many, and why not more; the next one is in its
+    /// slot, as it was. None of those to which more happens than to others: the first of a
+    /// millisecond is [`StepContext::decap_by_entry`]'s.
     #[inline(never)] // registers of its own
     pub(in crate::worker) fn run_inside(
         &mut self,
@@ -163,7 +168,8 @@ impl StepContext<'_> {
         Ok(Inside::Megaflow)
     }
 
-    /// What is heard of packets that come by a decap entry, beside that they come out of a tunnel. What it changes is known afterwards.
+    /// What is heard of packets that come by a decap entry, beside that they come out of a tunnel.
+    /// What it changes is known afterwards.
     #[cold]
     fn first_of_millisecond(&self, cache: &mut Cache, i: usize, mbuf: &Mbuf) {
         let Some(op) = cache.decap_entry(i).and_then(|(_, megaflow, _)| megaflow.unwraps()) else { return };
@@ -176,7 +182,8 @@ impl StepContext<'_> {
         cache.sync(&self.snapshot.world.changes);
     }
 
-    /// A packet that came in by a port is going to come out of a tunnel, which is all that is decided of it: those like it may come by a decap entry.
+    /// A packet that came in by a port is going to come out of a tunnel, which is all that is
+    /// decided of it: those like it may come by a decap entry.
     #[inline(never)]
     pub(in crate::worker) fn insert_decap(
         &self,

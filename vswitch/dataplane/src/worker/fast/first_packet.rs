@@ -1,6 +1,9 @@
-//! A first packet of a TCP connection that takes the fast path ([`crate::cache::FirstPacketTemplate`]): its connection is opened, what all stages write is written, and it is sent.
+//! A first packet of a TCP connection that takes the fast path
+//! ([`crate::cache::FirstPacketTemplate`]): its connection is opened, what all stages write is
+//! written, and it is sent.
 //!
-//! Nothing of the packet or the tracker is touched before it is known that all of it holds. Whatever does not hold takes the slow path.
+//! Nothing of the packet or the tracker is touched before it is known that all of it holds.
+//! Whatever does not hold takes the slow path.
 
 use crate::action::Packet;
 use crate::cache::{Cache, Compact, FirstPacketTemplate};

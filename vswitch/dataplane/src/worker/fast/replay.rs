@@ -1,7 +1,8 @@
 //! A packet of a connection that takes the fast path: its program instead of its stages.
 //!
-//! First everything is looked at that could make a difference: decisions, checksums, connections. Only if all of it holds anything is touched. So a packet that cannot be
-//! replayed is as it was, and takes the slow path.
+//! First everything is looked at that could make a difference: decisions, checksums, connections.
+//! Only if all of it holds anything is touched. So a packet that cannot be replayed is as it was,
+//! and takes the slow path.
 
 use crate::action::{EncapOp, Packet};
 use crate::cache::{AnyProgram, Cache, Compact, ConnectionProgram, Megaflow, Path, Rare, RareProgram, Simple};
@@ -46,14 +47,16 @@ impl Replay<'_> {
 pub(in crate::worker) enum Replayed {
     /// Nothing that could make a difference to the next one.
     AsBefore,
-    /// Likewise, but it may have been many packets on the way, or a neighbour was asked, or its sender told: the next one has all of that before it ([`StepContext::next_packet`]).
+    /// Likewise, but it may have been many packets on the way, or a neighbour was asked, or its
+    /// sender told: the next one has all of that before it ([`StepContext::next_packet`]).
     Apart,
     /// Something may have changed: see [`Cache::sync`].
     Changed,
 }
 
-/// A path that packets of a batch take one after the other: what is the same for all of them is looked at when the first one comes, and they are counted when another path's comes or the run ends
-/// ([`StepContext::settle`]).
+/// A path that packets of a batch take one after the other: what is the same for all of them is
+/// looked at when the first one comes, and they are counted when another path's comes or the run
+/// ends ([`StepContext::settle`]).
 #[derive(Debug, Default)]
 pub(in crate::worker) struct Taken<'c> {
     path: Option<&'c Path>,
@@ -64,16 +67,19 @@ pub(in crate::worker) struct Taken<'c> {
     bytes: u64,
     /// Longest packet that is put into the path's tunnel without a second look, in bytes; 0: none.
     room: usize,
-    /// Of the last packet that was put into it so: what stands in for its `ct()`, in the place of its key, and the outer source port.
+    /// Of the last packet that was put into it so: what stands in for its `ct()`, in the place of
+    /// its key, and the outer source port.
     link: Option<&'c Link>,
     port: u16,
-    /// Those that were put into it otherwise: the tunnel port has counted them, and none of the others.
+    /// Those that were put into it otherwise: the tunnel port has counted them, and none of the
+    /// others.
     slow: u64,
     slow_bytes: u64,
 }
 
 impl StepContext<'_> {
-    /// Does what a program says, which is of the packet's compact key; outside of sections afterwards ([`vswitch_conntrack::Owner`]).
+    /// Does what a program says, which is of the packet's compact key; outside of sections
+    /// afterwards ([`vswitch_conntrack::Owner`]).
     ///
     /// # Errors
     /// The packet as it was, and why not.
@@ -105,9 +111,11 @@ impl StepContext<'_> {
         }
     }
 
-    /// [`StepContext::replay`] of a packet in a slot, where it stays if it is not done. Afterwards this may be inside of a section, and the packet may not be counted before what was taken is
+    /// [`StepContext::replay`] of a packet in a slot, where it stays if it is not done. Afterwards
+    /// this may be inside of a section, and the packet may not be counted before what was taken is
     /// [settled](Self::settle).
-    #[inline(always)] // in the loops over a burst, once for each family: what hangs on that is known then
+    // In the loops over a burst, once for each family: what hangs on that is known then
+    #[inline(always)]
     pub(in crate::worker) fn replay_simple<'c, const A: usize>(
         &mut self,
         cache: &'c Cache,
@@ -133,7 +141,8 @@ impl StepContext<'_> {
             *slot = Some(mbuf);
             return Err(Fallback::Connection);
         }
-        // What the first one of a path causes, or one that is not encapsulated on the fast path, may change something for the next one.
+        // What the first one of a path causes, or one that is not encapsulated on the fast path,
+        // may change something for the next one.
         let mut news = false;
         if again {
             taken.packets += 1;
@@ -161,7 +170,8 @@ impl StepContext<'_> {
         })
     }
 
-    /// A packet takes another path than the one before it. Returns whether that may have changed something for the next one.
+    /// A packet takes another path than the one before it. Returns whether that may have changed
+    /// something for the next one.
     #[inline(always)] // for some traffic that is every packet
     fn takes_another<'c>(&mut self, cache: &Cache, path: &'c Path, len: u64, taken: &mut Taken<'c>) -> bool {
         self.settle(taken);
@@ -173,7 +183,8 @@ impl StepContext<'_> {
         effects | asked
     }
 
-    /// Puts a packet that takes the path that was taken into its tunnel, and sends it; gives back one that is not encapsulated on the fast path.
+    /// Puts a packet that takes the path that was taken into its tunnel, and sends it; gives back
+    /// one that is not encapsulated on the fast path.
     #[inline(always)] // as above
     fn wrap_taken<'c>(
         &mut self,
@@ -272,7 +283,8 @@ impl StepContext<'_> {
         megaflow.count(1, len, self.now);
     }
 
-    /// All of several connections: first all are asked, then all are told. If one changes in between it is as if it had changed just behind the packet.
+    /// All of several connections: first all are asked, then all are told. If one changes in
+    /// between it is as if it had changed just behind the packet.
     fn pass_all(&self, links: &[(Link, Rewrite)], plain: Plain, len: usize) -> bool {
         let (tracker, segment, now) = (self.conntrack.tracker(), plain.segment(), self.now.0);
         let owner = &self.outputs.owner;

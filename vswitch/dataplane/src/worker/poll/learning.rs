@@ -1,4 +1,5 @@
-//! The learning switch: packets of a bridge without tables. The shortest way through the switch, in a loop of its own.
+//! The learning switch: packets of a bridge without tables. The shortest way through the switch, in
+//! a loop of its own.
 
 use crate::cache::{Cache, Megaflow};
 use crate::limits::{BURST, DEPTH_MAX, OUTPUTS_MAX};
@@ -73,8 +74,8 @@ impl Walk {
     }
 }
 
-/// Parses a burst and asks for the table lines that the lookups will read. Returns the bytes of all packets, and whether all of
-/// them are frames of ordinary length, which need no second look.
+/// Parses a burst and asks for the table lines that the lookups will read. Returns the bytes of all
+/// packets, and whether all of them are frames of ordinary length, which need no second look.
 #[inline(never)] // registers of its own
 fn parse(fdb: FdbReader<'_>, burst: &Burst, lookups: &mut [Lookup; BURST], frame_max: usize) -> (u64, bool) {
     let (mut bytes, mut ordinary) = (0, true);
@@ -113,7 +114,8 @@ fn takes_the_slow_path(mbuf: &Mbuf) -> bool {
     l2_of(mbuf).is_some_and(|l2| is_special(&l2))
 }
 
-/// Whether a packet of a burst that is not all ordinary may come in: it may be longer than the MTU if it is for segmentation.
+/// Whether a packet of a burst that is not all ordinary may come in: it may be longer than the MTU
+/// if it is for segmentation.
 #[cold]
 fn may_enter(mbuf: &Mbuf, lookup: &Lookup, frame_max: usize) -> bool {
     lookup.is_some() && (mbuf.len() <= frame_max || (frame_max > 0 && mbuf.gso_size() > 0))
@@ -161,7 +163,8 @@ impl Switching<'_> {
         }
     }
 
-    /// A copy for every port of the flood list but the ingress port; the last one gets the packet itself.
+    /// A copy for every port of the flood list but the ingress port; the last one gets the packet
+    /// itself.
     #[cold]
     fn flood(&mut self, bridge: &Bridge, in_port: PortId, mbuf: Mbuf, depth: u32) {
         let mut last = None;

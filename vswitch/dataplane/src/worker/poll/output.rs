@@ -32,13 +32,16 @@ pub(in crate::worker) struct Outputs {
     /// Ports that have something gathered. As long as `ports` at most: never allocates on the way.
     pending: Vec<PortId>,
     dead: Burst,
-    /// The port of the guest whose packets are on their way, if they are borrowed: nothing is sent there meanwhile.
+    /// The port of the guest whose packets are on their way, if they are borrowed: nothing is sent
+    /// there meanwhile.
     pub(in crate::worker) borrowed_from: Option<PortId>,
     /// Those that wait for a next hop.
     pub(in crate::worker) waiting: Waiting,
     /// What the packet in hand has met.
     pub(in crate::worker) met: Met,
-    /// This worker, as the owner of connections on the fast path. It is outside whenever anything is done that others might wait for, or that might wait for others: while packets are sent first of all.
+    /// This worker, as the owner of connections on the fast path. It is outside whenever anything
+    /// is done that others might wait for, or that might wait for others: while packets are sent
+    /// first of all.
     pub(in crate::worker) owner: Owner,
 }
 
@@ -101,7 +104,8 @@ impl Outputs {
         }
     }
 
-    /// Queues a packet with a partial checksum, for segmentation or in several segments, in the form that the port takes.
+    /// Queues a packet with a partial checksum, for segmentation or in several segments, in the
+    /// form that the port takes.
     #[cold]
     pub(in crate::worker) fn push_unfinished(&mut self, snapshot: &Snapshot, port: PortId, mbuf: Mbuf, pool: &Mempool) {
         let Some(view) = snapshot.port(port) else { return };
@@ -114,7 +118,8 @@ impl Outputs {
             return;
         }
         let caps = device.tx_caps();
-        // A guest gets its copy of borrowed bytes as it is sent; others may keep an mbuf for as long as they like.
+        // A guest gets its copy of borrowed bytes as it is sent; others may keep an mbuf for as
+        // long as they like.
         let may_borrow = device.copies() && self.borrowed_from != Some(port);
         let (mut oversize, mut lacking) = (0, 0);
         let result = offload::finish(mbuf, caps, pool, &mut |mbuf| {
@@ -191,7 +196,8 @@ impl Outputs {
         }
     }
 
-    /// Sends everything that was gathered, port by port, and frees the dead. What is for a guest that owns borrowed packets is left.
+    /// Sends everything that was gathered, port by port, and frees the dead. What is for a guest
+    /// that owns borrowed packets is left.
     #[inline]
     pub(in crate::worker) fn flush(&mut self, snapshot: &Snapshot) {
         let mut left = 0;
@@ -210,7 +216,8 @@ impl Outputs {
     }
 }
 
-/// Why a GSO packet may not leave although it will be cut: its pieces would still be longer than the MTU.
+/// Why a GSO packet may not leave although it will be cut: its pieces would still be longer than
+/// the MTU.
 fn oversize_gso(mbuf: &Mbuf, frame_max: usize) -> Option<DropReason> {
     if mbuf.gso_size() == 0 {
         return None;

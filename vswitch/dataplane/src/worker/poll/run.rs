@@ -101,11 +101,13 @@ struct Owned {
     waits: u64,
 }
 
-/// Cycles that a packet of a burst can take, for [`waits`]: beyond, the worker has done something else meanwhile, or was not there.
+/// Cycles that a packet of a burst can take, for [`waits`]: beyond, the worker has done something
+/// else meanwhile, or was not there.
 const PACKET_CYCLES_MAX: u64 = 1 << 15;
 
-/// How long a queue waits behind a burst that took these cycles, of which packets were refused because of how many misses their port had caused: what they
-/// cost shall be a small part of what all packets do. A turn without packets ends it: with time to spare nobody waits.
+/// How long a queue waits behind a burst that took these cycles, of which packets were refused
+/// because of how many misses their port had caused: what they cost shall be a small part of what
+/// all packets do. A turn without packets ends it: with time to spare nobody waits.
 fn waits(cycles: u64, refused: u64, received: u64) -> u64 {
     if refused == 0 {
         return 0; // the common case, without a division
@@ -160,7 +162,8 @@ impl Poll {
         while !self.stop.load(Relaxed) {
             self.quiescent_point();
             if clock != time::generation() {
-                // Somebody moved the clock, and waits for a quiescent point before it sends packets that are to see that.
+                // Somebody moved the clock, and waits for a quiescent point before it sends packets
+                // that are to see that.
                 clock = time::generation();
                 now = Millis::now();
             }
@@ -222,7 +225,8 @@ impl Poll {
         self.publisher.retire(before);
     }
 
-    /// Polls every queue once, for at most a burst; returns the packets received, and the cycle counter at the end.
+    /// Polls every queue once, for at most a burst; returns the packets received, and the cycle
+    /// counter at the end.
     #[inline]
     pub(in crate::worker) fn turn(&mut self, burst: &mut Burst, now: Millis, start: u64) -> (u64, u64) {
         let mut packets = 0;

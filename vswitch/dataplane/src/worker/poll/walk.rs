@@ -75,7 +75,8 @@ pub fn needs_tables(bridge: &Bridge) -> bool {
     Way::of(bridge) == Way::Tables
 }
 
-/// Whether a rule is the one that a standalone bridge begins with: `priority=0,actions=NORMAL` in table 0.
+/// Whether a rule is the one that a standalone bridge begins with: `priority=0,actions=NORMAL` in
+/// table 0.
 fn is_normal(rule: &Rule) -> bool {
     let normal = [Action::Output { port: NORMAL, max_len: None }];
     (rule.table, rule.priority, rule.matching.map()) == (0, 0, 0) && *rule.actions == normal
@@ -160,8 +161,9 @@ impl Walk {
         &self.snapshot
     }
 
-    /// Takes a burst that came in by `port` through the switch and leaves it empty. Packets are looked at in their order of
-    /// arrival: what one teaches, the next knows. What was gathered leaves with [`Walk::flush`], or as soon as it is a full burst.
+    /// Takes a burst that came in by `port` through the switch and leaves it empty. Packets are
+    /// looked at in their order of arrival: what one teaches, the next knows. What was gathered
+    /// leaves with [`Walk::flush`], or as soon as it is a full burst.
     #[inline]
     pub fn burst(&mut self, burst: &mut Burst, port: PortId, now: Millis) {
         let Some(entrance) = self.entrances.get(port.index()) else {
@@ -193,14 +195,16 @@ impl Walk {
         }
     }
 
-    /// Packets of the last burst that were dropped because of how many misses their port had caused.
+    /// Packets of the last burst that were dropped because of how many misses their port had
+    /// caused.
     #[inline]
     pub(in crate::worker) fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// As [`Walk::burst`] and [`Walk::flush`], of packets that are borrowed from the guest behind the port: none is left anywhere. What is for the port itself waits for the next [`Walk::flush`], as copies: the
-    /// guest's rings may not be waited for.
+    /// As [`Walk::burst`] and [`Walk::flush`], of packets that are borrowed from the guest behind
+    /// the port: none is left anywhere. What is for the port itself waits for the next
+    /// [`Walk::flush`], as copies: the guest's rings may not be waited for.
     pub fn burst_borrowed(&mut self, burst: &mut Burst, port: PortId, now: Millis) {
         self.outputs.borrowed_from = Some(port);
         self.burst(burst, port, now);

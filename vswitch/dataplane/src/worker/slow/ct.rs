@@ -1,6 +1,8 @@
-//! `ct()` on a packet, and the stage behind it: the packet is looked up anew, with what is known of its connection. Depth first.
+//! `ct()` on a packet, and the stage behind it: the packet is looked up anew, with what is known of
+//! its connection. Depth first.
 //!
-//! What was read of a packet is not read again as long as nobody wrote there ([`Touched`]): its key serves the next stage, and what the tracker saw of it the next `ct()`.
+//! What was read of a packet is not read again as long as nobody wrote there ([`Touched`]): its key
+//! serves the next stage, and what the tracker saw of it the next `ct()`.
 
 use crate::action::{CtOp, Op, Packet, Touched};
 use crate::cache::Cache;
@@ -47,7 +49,8 @@ impl Known<'_> {
 }
 
 impl StepContext<'_> {
-    /// A packet meets the tracker. Returns it, with its `ct_state`, if the list that it stands in is to go on with it; `rest` is what is left of that list.
+    /// A packet meets the tracker. Returns it, with its `ct_state`, if the list that it stands in
+    /// is to go on with it; `rest` is what is left of that list.
     pub(in crate::worker) fn ct(
         &mut self,
         mut cache: Option<&mut Cache>,
@@ -106,13 +109,15 @@ impl StepContext<'_> {
                 }
                 let (depth, tracked) = (origin.depth + 1, known.tracked());
                 let deeper = Origin { depth, tracked, touched: Touched::Rest, seen: None, ..*origin };
-                // All of them through the stage, then all through the rest: the order in which Open vSwitch sends them.
+                // All of them through the stage, then all through the rest: the order in which Open
+                // vSwitch sends them.
                 let forked: Vec<Packet> = packets
                     .into_iter()
                     .filter_map(|packet| self.fork(cache.as_deref_mut(), op, rest, packet, &known, (origin, None)))
                     .collect();
                 let mut left = forked.into_iter();
-                // The last one goes on in the caller's loop, so that a list of many ct() is no recursion of many.
+                // The last one goes on in the caller's loop, so that a list of many ct() is no
+                // recursion of many.
                 let last = left.next_back();
                 left.for_each(|packet| self.execute(cache.as_deref_mut(), rest, packet, &mut { deeper }));
                 last.map(|packet| (packet, known.tracked()))
@@ -137,7 +142,8 @@ impl StepContext<'_> {
         Known { request: &op.request, verdict, first, met }
     }
 
-    /// A tracked packet, or a copy if something is left to do here, goes on in the stage of the op. With `origin`: what was seen of the packet, if the next `ct()` would see the same.
+    /// A tracked packet, or a copy if something is left to do here, goes on in the stage of the op.
+    /// With `origin`: what was seen of the packet, if the next `ct()` would see the same.
     fn fork(
         &mut self,
         cache: Option<&mut Cache>,
@@ -218,7 +224,8 @@ impl StepContext<'_> {
         self.decide(cache, &request, packet, &mut origin, None);
     }
 
-    /// Fills the key of a packet in a stage, which is that of its last stage already, or empty. None: no buffer to read its headers in one piece.
+    /// Fills the key of a packet in a stage, which is that of its last stage already, or empty.
+    /// None: no buffer to read its headers in one piece.
     #[inline]
     fn key_in(
         &self,

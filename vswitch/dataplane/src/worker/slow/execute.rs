@@ -50,7 +50,8 @@ pub(in crate::worker) struct Tracked {
     pub(in crate::worker) cached: bool,
     /// It knew none, and remembered none.
     pub(in crate::worker) unknown: bool,
-    /// The last connection that the packet has met as new, of all zones ([`crate::worker::slow::forget`]).
+    /// The last connection that the packet has met as new, of all zones
+    /// ([`crate::worker::slow::forget`]).
     pub(in crate::worker) met: Last,
 }
 
@@ -88,7 +89,8 @@ impl Origin<'_> {
 
     /// Digest of the tunnel metadata that it came with; 0: none.
     pub(in crate::worker) fn tunnel(&self) -> u64 {
-        // What tells one tunnel from another: the ends and the id. Fragments of a datagram may have different TTL, TOS and flags outside.
+        // What tells one tunnel from another: the ends and the id. Fragments of a datagram may have
+        // different TTL, TOS and flags outside.
         const TUNNEL_WORDS: std::ops::Range<usize> = 9..15;
         let words = self.metadata.map_or([].as_slice(), |key| &key.0[TUNNEL_WORDS]);
         if words.iter().all(|word| *word == 0) { 0 } else { foldhash::fast::FixedState::default().hash_one(words) | 1 }
@@ -107,7 +109,8 @@ impl Origin<'_> {
 }
 
 impl StepContext<'_> {
-    /// Applies ops to a packet, which is gone afterwards. `origin` is changed as the packet is: whoever needs it as it was has a copy.
+    /// Applies ops to a packet, which is gone afterwards. `origin` is changed as the packet is:
+    /// whoever needs it as it was has a copy.
     pub(in crate::worker) fn execute(
         &mut self,
         mut cache: Option<&mut Cache>,
@@ -218,7 +221,8 @@ impl StepContext<'_> {
                 }
             };
             if let Err(reason) = changed {
-                // A meter limits what somebody is told, too: of a packet that was allowed, and has left by another branch.
+                // A meter limits what somebody is told, too: of a packet that was allowed, and has
+                // left by another branch.
                 if reason != DropReason::Meter {
                     self.never_decided(origin.tracked.met);
                 }
@@ -341,8 +345,8 @@ impl CheckLen {
     }
 }
 
-/// A copy with its partial checksum finished, and no longer for segmentation: one long packet. A packet whose checksum cannot be
-/// finished stays as it is.
+/// A copy with its partial checksum finished, and no longer for segmentation: one long packet. A
+/// packet whose checksum cannot be finished stays as it is.
 pub(in crate::worker) fn finished(mut mbuf: Mbuf) -> Mbuf {
     if offload::finish_checksum(&mut mbuf).is_err() {
         mbuf.set_csum(Csum::Unknown);

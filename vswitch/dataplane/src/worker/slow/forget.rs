@@ -1,10 +1,14 @@
 //! `ct_forget`: connections that a packet met as new, and takes back.
 //!
-//! A pipeline may commit before it denies. What it commits is there then, and the other end may answer what it never got; so a flow that denies takes back what its packet has met as new so far: of all zones,
-//! by their handles, as behind a translation its headers find some of them no more. Whoever met a connection as established leaves it alone.
+//! A pipeline may commit before it denies. What it commits is there then, and the other end may
+//! answer what it never got; so a flow that denies takes back what its packet has met as new so
+//! far: of all zones, by their handles, as behind a translation its headers find some of them no
+//! more. Whoever met a connection as established leaves it alone.
 //!
-//! **Design**: each handle says which one its packet met before it, and [`crate::worker::slow::execute::Tracked`] which one it met last. So branches of a packet have in common what lies before they part, and packets within
-//! packets (out of tunnels, questions to neighbours) begin anew, with nothing to put back in order. All of a burst are forgotten with it.
+//! **Design**: each handle says which one its packet met before it, and
+//! [`crate::worker::slow::execute::Tracked`] which one it met last. So branches of a packet have in
+//! common what lies before they part, and packets within packets (out of tunnels, questions to
+//! neighbours) begin anew, with nothing to put back in order. All of a burst are forgotten with it.
 
 use crate::limits::RECIRCULATIONS_MAX;
 use crate::observe::DropReason;
@@ -29,7 +33,8 @@ pub(in crate::worker) type Last = u32;
 pub(in crate::worker) struct Met(Vec<Meeting>);
 
 impl Default for Met {
-    /// With room for what a burst does that is new in three or four zones, or a packet at each of its stages. It grows beyond that, by what a pipeline does.
+    /// With room for what a burst does that is new in three or four zones, or a packet at each of
+    /// its stages. It grows beyond that, by what a pipeline does.
     fn default() -> Self {
         Self(Vec::with_capacity(2 * RECIRCULATIONS_MAX as usize))
     }
@@ -93,8 +98,11 @@ impl StepContext<'_> {
         }
     }
 
-    /// A packet dies before its tables have said all of it: of budgets, limits, its TTL (not of meters: an operator's limit is no judge). Where established means answered, what it opened goes with it: else who wears out the budget of his port, or
-    /// sends with a TTL of 1, would be left with connections that nobody allowed, for the other end to answer. (What it found was there is not its own: the packet that opened it may have been allowed.)
+    /// A packet dies before its tables have said all of it: of budgets, limits, its TTL (not of
+    /// meters: an operator's limit is no judge). Where established means answered, what it opened
+    /// goes with it: else who wears out the budget of his port, or sends with a TTL of 1, would be
+    /// left with connections that nobody allowed, for the other end to answer. (What it found was
+    /// there is not its own: the packet that opened it may have been allowed.)
     #[cold]
     pub(in crate::worker) fn never_decided(&self, last: Last) {
         let tracker = self.conntrack.tracker();

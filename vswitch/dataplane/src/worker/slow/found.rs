@@ -1,4 +1,5 @@
-//! The decision on a packet: kept, or made now. Behind the choice of a select group there is one for each bucket.
+//! The decision on a packet: kept, or made now. Behind the choice of a select group there is one
+//! for each bucket.
 
 use crate::cache::{Cache, Megaflow};
 use crate::group::Group;

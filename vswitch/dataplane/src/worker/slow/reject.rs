@@ -1,10 +1,13 @@
 //! `reject(...)`: the answer to a packet as it came in, and its own way.
 //!
-//! Flows refuse where all is decided, and by then addresses, ports and tags may be others. The sender knows none of that: who answers must name what he wrote. So on the slow path a packet takes along what it was at
-//! the front ([`Front`]); programs of the connection cache refuse nobody. What comes out of a tunnel came in there; what goes into one did not come in at all.
+//! Flows refuse where all is decided, and by then addresses, ports and tags may be others. The
+//! sender knows none of that: who answers must name what he wrote. So on the slow path a packet
+//! takes along what it was at the front ([`Front`]); programs of the connection cache refuse
+//! nobody. What comes out of a tunnel came in there; what goes into one did not come in at all.
 //!
-//! The answer is a packet of our own making, in the name of the receiver: it goes through the actions of `reject` with the packet's metadata, of no connection, and nothing is learned from it. No answer is answered
-//! ([`crate::packet::refusal`]), so none leads to another.
+//! The answer is a packet of our own making, in the name of the receiver: it goes through the
+//! actions of `reject` with the packet's metadata, of no connection, and nothing is learned from
+//! it. No answer is answered ([`crate::packet::refusal`]), so none leads to another.
 
 use crate::action::{Packet, RejectOp};
 use crate::observe::DropReason;
@@ -17,13 +20,15 @@ use crate::worker::step::StepContext;
 use vswitch_dpdk::Csum;
 use vswitch_flow::Field;
 
-/// Bytes of a packet that are kept. Two tags, the longest IPv4 header and TCP without options are 102; IPv6 has some extension headers.
+/// Bytes of a packet that are kept. Two tags, the longest IPv4 header and TCP without options are
+/// 102; IPv6 has some extension headers.
 const FRONT_MAX: usize = 128;
 
 /// Bytes of an L4 header that a pipeline may write: ports and checksum.
 const L4_WRITTEN: usize = 18;
 
-/// What a packet was when it came in; None: nothing has been written into it yet. A reference, since each stage of each packet hands it on.
+/// What a packet was when it came in; None: nothing has been written into it yet. A reference,
+/// since each stage of each packet hands it on.
 pub(in crate::worker) type CameIn<'a> = Option<&'a Front>;
 
 /// The front of a packet.
@@ -34,7 +39,8 @@ pub(in crate::worker) struct Front {
     len: usize,
     /// All bytes of the packet.
     whole: usize,
-    /// Where its IP header is. None: it has none, or too long headers to tell what a pipeline wrote.
+    /// Where its IP header is. None: it has none, or too long headers to tell what a pipeline
+    /// wrote.
     l3: Option<usize>,
 }
 
@@ -61,7 +67,8 @@ impl Front {
         (self.len, self.whole) = (len, whole);
     }
 
-    /// The first bytes of a packet as they were, of what it is now: what lies behind the headers is where it was, from the IP header on.
+    /// The first bytes of a packet as they were, of what it is now: what lies behind the headers is
+    /// where it was, from the IP header on.
     fn restore<'b>(&self, packet: &Packet, buffer: &'b mut [u8; QUOTED_MAX]) -> Option<&'b [u8]> {
         let from = packet.l3()? + self.len - self.l3?;
         let there = packet.mbuf.len().saturating_sub(from);
@@ -72,7 +79,8 @@ impl Front {
         (rest.is_empty() || packet.mbuf.read(from, rest)).then_some(&*buffer)
     }
 
-    /// For somebody who is told of the packet, and may answer it. None, too, of one with a wrong checksum: whom it came from nobody knows.
+    /// For somebody who is told of the packet, and may answer it. None, too, of one with a wrong
+    /// checksum: whom it came from nobody knows.
     pub(in crate::worker) fn received(&self, packet: &Packet) -> Option<Received> {
         if packet.mbuf.csum() == Csum::Bad {
             return None;
@@ -84,7 +92,8 @@ impl Front {
 }
 
 impl StepContext<'_> {
-    /// Answers a packet that is refused, if it may be answered and its port has not had too many answers.
+    /// Answers a packet that is refused, if it may be answered and its port has not had too many
+    /// answers.
     #[cold]
     #[inline(never)]
     pub(in crate::worker) fn reject(&mut self, op: &RejectOp, packet: &Packet, origin: &Origin<'_>) {
@@ -101,7 +110,8 @@ impl StepContext<'_> {
         }
         let how = Refusal { reset: op.reject.reset, icmp: op.reject.icmp, icmp6: op.reject.icmp6 };
         let mut buffer = [0; QUOTED_MAX];
-        // A checksum that is left to a device is quoted unfinished: who is told looks for his socket, no further.
+        // A checksum that is left to a device is quoted unfinished: who is told looks for his
+        // socket, no further.
         let Some(shown) = front.restore(packet, &mut buffer) else { return };
         let Some(answer) = refuse(shown, front.whole, how) else { return };
         let Some(mbuf) = self.pool.mbuf_from(&answer) else {

@@ -1,4 +1,5 @@
-//! Packets of a bridge with tables: caches, else key, translation; then ops. One packet after the other.
+//! Packets of a bridge with tables: caches, else key, translation; then ops. One packet after the
+//! other.
 
 use crate::action::{Packet, Touched};
 use crate::cache::{Cache, Compact, Megaflow, looks_back};
@@ -22,8 +23,9 @@ use vswitch_flow::extract::extract;
 use vswitch_flow::{Field, FlowKey};
 
 impl Walk {
-    /// [`Walk::burst`] for a port of a bridge with tables. Strictly in order and depth first: what a packet's rules learn, the next
-    /// packet knows. What is done for the whole burst at once only reads.
+    /// [`Walk::burst`] for a port of a bridge with tables. Strictly in order and depth first: what
+    /// a packet's rules learn, the next packet knows. What is done for the whole burst at once only
+    /// reads.
     #[inline(never)] // registers of its own
     pub(in crate::worker) fn tables_burst(&mut self, burst: &mut Burst, port: PortId, now: Millis) {
         let facts = self.snapshot.world.ports.get(port.index()).and_then(Option::as_ref);
@@ -222,7 +224,8 @@ impl StepContext<'_> {
         }
     }
 
-    /// [`Self::carry_out_ops`], of the first that happens to a packet, with what it was when it came in kept.
+    /// [`Self::carry_out_ops`], of the first that happens to a packet, with what it was when it
+    /// came in kept.
     #[inline(never)] // a frame that its later stages need not have
     fn carry_out_first(
         &mut self,
@@ -285,7 +288,8 @@ impl StepContext<'_> {
         self.decide(cache, &request, packet, &mut origin, Some(compact));
     }
 
-    /// A packet with its key: a megaflow that it fits, or a translation that becomes one if it may. `compact`: where to remember it, too.
+    /// A packet with its key: a megaflow that it fits, or a translation that becomes one if it may.
+    /// `compact`: where to remember it, too.
     pub(in crate::worker) fn decide(
         &mut self,
         cache: &mut Cache,
@@ -305,7 +309,8 @@ impl StepContext<'_> {
         }
     }
 
-    /// [`Self::decide`], where there is none, or one that leaves the choice of a bucket to its group.
+    /// [`Self::decide`], where there is none, or one that leaves the choice of a bucket to its
+    /// group.
     #[inline(never)] // a frame that others need not have
     fn decide_anew(
         &mut self,
@@ -378,7 +383,8 @@ impl StepContext<'_> {
             self.insert_decap(cache, (&megaflow, op), &packet.mbuf, origin.port, now);
         }
         match compact {
-            // What leads to others is kept as a program, or not at all: a first packet of a connection takes nobody's place.
+            // What leads to others is kept as a program, or not at all: a first packet of a
+            // connection takes nobody's place.
             Some(compact)
                 if (!megaflow.recirculates() || megaflow.unwraps().is_some())
                     && !cache.opens(compact, &packet.mbuf) =>
@@ -392,7 +398,8 @@ impl StepContext<'_> {
         cache.done_with(megaflow, key);
     }
 
-    /// [`StepContext::carry_out`]; of a packet that may be recorded (`compact`: its key) and leads to other decisions, with all that follows written down.
+    /// [`StepContext::carry_out`]; of a packet that may be recorded (`compact`: its key) and leads
+    /// to other decisions, with all that follows written down.
     pub(in crate::worker) fn set_out(
         &mut self,
         cache: &mut Cache,
@@ -411,7 +418,8 @@ impl StepContext<'_> {
         }
     }
 
-    /// A packet with its metadata goes through a bridge, or some actions; nothing is cached. Nothing is learned of one of our own making.
+    /// A packet with its metadata goes through a bridge, or some actions; nothing is cached.
+    /// Nothing is learned of one of our own making.
     pub(in crate::worker) fn once(
         &mut self,
         cache: Option<&mut Cache>,
@@ -453,7 +461,8 @@ impl StepContext<'_> {
         translation.counts.iter().for_each(|count| count.credit(&translation.credits));
     }
 
-    /// Reads a packet's headers into the key. Headers that lie in several segments are copied into one; none when there is no mbuf.
+    /// Reads a packet's headers into the key. Headers that lie in several segments are copied into
+    /// one; none when there is no mbuf.
     #[inline]
     pub(in crate::worker) fn parse(&self, mbuf: Mbuf, key: &mut FlowKey) -> Option<Packet> {
         let mbuf = if mbuf.nb_segs() > 1 && mbuf.head().len() < mbuf.len().min(HEAD_LEN) {

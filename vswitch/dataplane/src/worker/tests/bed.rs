@@ -1,4 +1,5 @@
-//! A bridge with tables, ports of vectors, and a control side: for tests of the way through tables and caches.
+//! A bridge with tables, ports of vectors, and a control side: for tests of the way through tables
+//! and caches.
 
 use super::{conntrack, frame_of, id};
 use crate::cache::{CacheShared, Collector};
@@ -213,7 +214,8 @@ impl Bed {
         self.walk.snapshot().port(id(port - 1)).expect("a port").shared.totals()
     }
 
-    /// Megaflows that a change of what they used spared, those that were decided anew and stayed, and those that went.
+    /// Megaflows that a change of what they used spared, those that were decided anew and stayed,
+    /// and those that went.
     pub(super) fn asked(&self) -> (u64, u64, u64) {
         let stats = &self.shared.stats;
         (stats.spared.get(), stats.revalidated.get(), stats.retired.get())

@@ -40,7 +40,8 @@ fn one_decision_serves_many_packets() {
     // Buckets have two places: three keys may meet in one.
     assert!(exact >= 80 && exact + megaflow == 199 && missed == 1, "the same packets: {:?}", bed.decided());
     assert_eq!(bed.counts(), [(0, 10, 200, 200 * 58)]);
-    // What no rule matches makes no difference: length, identification, checksum, sequence numbers, "don't fragment".
+    // What no rule matches makes no difference: length, identification, checksum, sequence numbers,
+    // "don't fragment".
     let mut frame = tcp(1, 2, 80);
     frame[20] ^= 0x40;
     for at in [18, 19, 24, 25, 38, 39, 40, 41, 42, 43, 44, 45, 48, 49, 50, 51, 57] {

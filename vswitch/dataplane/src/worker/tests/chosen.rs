@@ -1,4 +1,5 @@
-//! Select groups: a packet takes the bucket that its hash and the group as it is say, and decisions are as many as buckets.
+//! Select groups: a packet takes the bucket that its hash and the group as it is say, and decisions
+//! are as many as buckets.
 
 use super::bed::{Bed, udp};
 use crate::conntrack::Conntrack;
@@ -35,7 +36,8 @@ fn ports(bed: &mut Bed, frames: &[Vec<u8>]) -> Vec<usize> {
     frames.iter().flat_map(port).collect()
 }
 
-/// With caches as without, before and after each change of the group; and of a group that many flows meet there are few decisions.
+/// With caches as without, before and after each change of the group; and of a group that many
+/// flows meet there are few decisions.
 #[test]
 fn decisions_are_as_many_as_buckets() {
     let frames = flows(500);
@@ -67,7 +69,8 @@ fn decisions_are_as_many_as_buckets() {
     }
 }
 
-/// What its packets meet behind the group is looked at like anything: a change there is seen by the next packet.
+/// What its packets meet behind the group is looked at like anything: a change there is seen by the
+/// next packet.
 #[test]
 fn a_change_behind_the_choice_is_seen() {
     let mut bed = Bed::new(6);
@@ -96,7 +99,8 @@ fn a_change_behind_the_choice_is_seen() {
     assert_eq!(ports(&mut bed, &frames), expected);
 }
 
-/// A second group in the same decision, one whose bucket watches, and one behind a change of what is hashed.
+/// A second group in the same decision, one whose bucket watches, and one behind a change of what
+/// is hashed.
 #[test]
 fn other_choices_hang_on_the_packet() {
     let (mut bed, mut without) = (Bed::new(6), Bed::new(6));
@@ -121,7 +125,8 @@ fn other_choices_hang_on_the_packet() {
     assert!(!one.contains(&4) && one.contains(&5));
 }
 
-/// `cargo nextest run --cargo-profile fast -p vswitch-dataplane --no-default-features --run-ignored only -E 'test(new_connections)' --no-capture`
+/// `cargo nextest run --cargo-profile fast -p vswitch-dataplane --no-default-features --run-ignored
+/// only -E 'test(new_connections)' --no-capture`
 #[test]
 #[ignore = "measures"]
 fn new_connections_per_second() {
@@ -134,7 +139,8 @@ fn new_connections_per_second() {
     }
 }
 
-/// Services behind `ct()`, with what a bucket leads to translated and committed: the stages of Antrea's pipeline that new connections differ in.
+/// Services behind `ct()`, with what a bucket leads to translated and committed: the stages of
+/// Antrea's pipeline that new connections differ in.
 fn measure(services: u32, endpoints: u32, method: &str, rates: Rates) {
     const CONNECTIONS: u32 = 400_000;
     let mut bed = Bed::limited(2, rates);

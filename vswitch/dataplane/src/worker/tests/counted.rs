@@ -1,4 +1,5 @@
-//! What ops count for rules by themselves: connections that `ct(commit)` created or gave another label, answers of `reject()`.
+//! What ops count for rules by themselves: connections that `ct(commit)` created or gave another
+//! label, answers of `reject()`.
 
 use super::bed::Bed;
 use super::programs::Packet;
@@ -35,7 +36,8 @@ impl Bed {
         self.program(&lines.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
-    /// Both ends talk until they are established, and go on for a while. The first packet comes three times.
+    /// Both ends talk until they are established, and go on for a while. The first packet comes
+    /// three times.
     fn talk(&mut self, v6: bool, client: u16, is_tcp: bool) {
         let (there, back) = ([(1, client), (2, 80)], [(2, 80), (1, client)]);
         let segment = |flags, seq, ack| is_tcp.then_some((flags, seq, ack));
@@ -48,7 +50,8 @@ impl Bed {
     }
 }
 
-/// As Antrea's pipeline does: translated and committed first, then labelled by a rule of each direction; what is established passes the rules by.
+/// As Antrea's pipeline does: translated and committed first, then labelled by a rule of each
+/// direction; what is established passes the rules by.
 const RULES: [&str; 7] = [
     "priority=9,IP,actions=ct(zone=5,table=1,nat)",
     "table=1,priority=9,IP,ct_state=-new+est,actions=resubmit(,4)",
@@ -137,7 +140,8 @@ fn nothing_is_lost_with_a_decision() {
     assert_eq!(bed.counted(), BTreeMap::from([((0, 9), (50, 0))]), "once");
 }
 
-/// An answer counts for all rules that the packet met on its way there, one that was not sent for none.
+/// An answer counts for all rules that the packet met on its way there, one that was not sent for
+/// none.
 #[test]
 fn answers_count_for_the_rules_of_their_packets() {
     for cache in [true, false] {

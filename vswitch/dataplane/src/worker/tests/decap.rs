@@ -1,4 +1,5 @@
-//! Bursts of packets that come out of tunnels: port 1 is the uplink, 2 and 5 are hosts, 3 the VTEP, 4, 6 and 7 tunnel ports.
+//! Bursts of packets that come out of tunnels: port 1 is the uplink, 2 and 5 are hosts, 3 the VTEP,
+//! 4, 6 and 7 tunnel ports.
 
 use super::bed::{Bed, tcp, udp};
 use super::ct::answer;
@@ -18,7 +19,8 @@ const FLOWS: [&str; 8] = [
     "priority=8,in_port=4,actions=output:5",
     "table=1,priority=9,ip,ct_state=+new,actions=ct(commit,zone=1),output:2",
     "table=1,priority=9,ip,ct_state=-new,actions=output:2",
-    // Out of one tunnel and into another one, whose other end sends nothing: who is heard of in time has the same address all the while.
+    // Out of one tunnel and into another one, whose other end sends nothing: who is heard of in
+    // time has the same address all the while.
     "table=1,priority=10,udp,udp_dst=54,ct_state=-new,actions=output:7",
 ];
 
@@ -66,7 +68,8 @@ impl Outside {
     }
 }
 
-/// A flow that the switch never saw outside is decided like the others of its tunnel, and its connection is found at once.
+/// A flow that the switch never saw outside is decided like the others of its tunnel, and its
+/// connection is found at once.
 #[test]
 fn one_decision_is_for_all_flows_of_a_tunnel() {
     for (kind, six) in [TunnelKind::Geneve, TunnelKind::Vxlan, TunnelKind::Gre]
@@ -130,7 +133,8 @@ fn a_rule_for_the_outer_flow_label_is_met() {
     }
 }
 
-/// What a packet of a burst teaches, the next one knows, though its entry was there when the burst came.
+/// What a packet of a burst teaches, the next one knows, though its entry was there when the burst
+/// came.
 #[test]
 fn what_is_learned_ends_a_decap_entry_at_once() {
     let mut bed = bed(TunnelKind::Geneve, false, true);

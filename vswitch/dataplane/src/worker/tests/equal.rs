@@ -1,4 +1,5 @@
-//! Whatever the program, the packets and the changes between them: with caches everything is as without.
+//! Whatever the program, the packets and the changes between them: with caches everything is as
+//! without.
 
 use super::bed::{Bed, tcp, udp};
 use crate::pipeline::state::{FlowInfo, GroupInfo, TableInfo};
@@ -164,7 +165,8 @@ enum Step {
     Tend,
 }
 
-/// A flow line; a table's flows of one priority never overlap, since which one wins is nobody's promise: the priority tells the match.
+/// A flow line; a table's flows of one priority never overlap, since which one wins is nobody's
+/// promise: the priority tells the match.
 fn line() -> impl Strategy<Value = String> {
     let actions = proptest::collection::vec(0..ACTIONS.len(), 1..5);
     (0..4_u8, 0..MATCHES.len(), actions, any::<bool>()).prop_map(|(table, matching, actions, idle)| {
@@ -381,7 +383,8 @@ static RECEIVED: AtomicU64 = AtomicU64::new(0);
 static SPARED: AtomicU64 = AtomicU64::new(0);
 static SURVIVED: AtomicU64 = AtomicU64::new(0);
 
-/// Rounds of random programs, at most: until each way in which the caches spare a translation was taken often enough to say that it was tried.
+/// Rounds of random programs, at most: until each way in which the caches spare a translation was
+/// taken often enough to say that it was tried.
 const ROUNDS: usize = 8;
 const OFTEN: u64 = 25;
 

@@ -1,4 +1,5 @@
-//! First packets of connections, which take the way that those before them took (that they are what they would have been otherwise: `programs`).
+//! First packets of connections, which take the way that those before them took (that they are what
+//! they would have been otherwise: `programs`).
 
 use super::bed::Bed;
 use super::programs::Packet;
@@ -28,7 +29,8 @@ fn segment(from: u16, to: u16, flags: u8) -> Vec<u8> {
 }
 
 impl Bed {
-    /// A first packet comes in by port 1. Returns where it leaves, and how many took the fast path so far.
+    /// A first packet comes in by port 1. Returns where it leaves, and how many took the fast path
+    /// so far.
     fn opens(&mut self, from: u16, to: u16) -> (Vec<usize>, u64) {
         self.receive(1, &segment(from, to, SYN));
         (self.ports(), self.shared.stats.opening_hits.get())
@@ -93,7 +95,8 @@ fn a_change_holds_for_the_next_first_packet() {
     assert_eq!(bed.connections().len(), 7, "what is sent before it is committed opens nothing");
 }
 
-/// A port whose first packets take more ways than are remembered: each is right, and few are made per millisecond.
+/// A port whose first packets take more ways than are remembered: each is right, and few are made
+/// per millisecond.
 #[test]
 fn many_ways_are_all_right() {
     let mut bed = bed(&FLOWS);

@@ -16,7 +16,8 @@ const SYN_ACK: u8 = 0x12;
 const PSH_ACK: u8 = 0x18;
 const RST_ACK: u8 = 0x14;
 
-/// Commits in two zones, both translated, before it says what is denied: from port 1 all but port 80 of the service.
+/// Commits in two zones, both translated, before it says what is denied: from port 1 all but port
+/// 80 of the service.
 const COMMITS_FIRST: [&str; 12] = [
     "priority=9,in_port=1,ip,actions=ct(zone=5,table=1,nat)",
     "priority=9,in_port=2,ip,actions=ct(zone=6,table=5,nat)",
@@ -148,7 +149,8 @@ fn what_is_denied_is_forgotten_and_nobody_can_answer_it() {
     }
 }
 
-/// What is allowed works as ever, and a deny that comes later leaves alone what its packets meet as established.
+/// What is allowed works as ever, and a deny that comes later leaves alone what its packets meet as
+/// established.
 #[test]
 fn what_is_allowed_goes_on() {
     for (cache, tcp) in [(true, true), (false, true), (true, false), (false, false)] {
@@ -175,7 +177,8 @@ fn what_is_allowed_goes_on() {
     }
 }
 
-/// A copy takes back what it has met itself and what it has in common with the packet; not what another copy met.
+/// A copy takes back what it has met itself and what it has in common with the packet; not what
+/// another copy met.
 #[test]
 fn copies_take_back_their_own() {
     for cache in [true, false] {

@@ -1,4 +1,5 @@
-//! Programs of the connection cache: packets that take the fast path are what they would have been on the slow one.
+//! Programs of the connection cache: packets that take the fast path are what they would have been
+//! on the slow one.
 
 use super::bed::Bed;
 use super::tunnels::from_peer;
@@ -18,7 +19,8 @@ const SYN_ACK: u8 = 0x12;
 const ACK: u8 = 0x10;
 const PSH_ACK: u8 = 0x18;
 
-/// A packet to be: IPv6 or not, TCP (flags, sequence and acknowledgment number) or UDP, last bytes of the addresses, ports.
+/// A packet to be: IPv6 or not, TCP (flags, sequence and acknowledgment number) or UDP, last bytes
+/// of the addresses, ports.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
     pub(super) v6: bool,
@@ -174,7 +176,8 @@ const COMMITS: Pipeline = Pipeline {
     ..PLAIN
 };
 
-/// A tag is taken off, and a meter is asked, before a packet is tracked: it is counted without its tag, or not at all.
+/// A tag is taken off, and a meter is asked, before a packet is tracked: it is counted without its
+/// tag, or not at all.
 const SETTLED: Pipeline = Pipeline {
     flows: &[
         "meter add meter=1,pktps,bands=type=drop,rate=2",
@@ -189,7 +192,8 @@ const SETTLED: Pipeline = Pipeline {
     ..PLAIN
 };
 
-/// A pipeline of a node, about: what a Pod may begin is decided before it commits, and where it goes behind that.
+/// A pipeline of a node, about: what a Pod may begin is decided before it commits, and where it
+/// goes behind that.
 const POLICIES: Pipeline = Pipeline {
     flows: &[
         "priority=9,ip,actions=ct(zone=5,table=1,nat)",
@@ -536,7 +540,8 @@ impl World {
     }
 }
 
-/// Packets that programs handled, first ones that took the fast path, and all; behind a tunnel or not.
+/// Packets that programs handled, first ones that took the fast path, and all; behind a tunnel or
+/// not.
 #[derive(Default)]
 struct Tally([Cell<[u64; 3]>; 2]);
 
@@ -605,7 +610,8 @@ fn an_established_connection_takes_the_fast_path() {
                 world.say(0, (reply, PSH_ACK, 0, 0), 8, false, 64);
             }
             let hits = world.bed.shared.stats.program_hits.get();
-            // The first reply of UDP changes the connection, so the second packet of each direction is as the next ones.
+            // The first reply of UDP changes the connection, so the second packet of each direction
+            // is as the next ones.
             let expected = if pipeline.tcp { 2 * round } else { 2_u64.saturating_mul(round).saturating_sub(2) };
             assert!(
                 hits >= expected,

@@ -30,7 +30,8 @@ fn bed(cache: bool, lines: &[&str]) -> Bed {
     bed
 }
 
-/// The answer is what refuses that packet, as it was sent: ends exchanged, and of an error the whole of it quoted.
+/// The answer is what refuses that packet, as it was sent: ends exchanged, and of an error the
+/// whole of it quoted.
 fn assert_answers(answer: &[u8], packet: &[u8], told: &str) {
     let (to, from) = (Headers::of_bytes(answer).expect("headers"), Headers::of_bytes(packet).expect("headers"));
     assert_eq!((&answer[..6], &answer[6..12]), (&packet[6..12], &packet[..6]), "{told}");
@@ -106,7 +107,8 @@ fn without_the_tracker_cached_decisions_refuse_too() {
     }
 }
 
-/// Wherever a list may stand: in clones, behind buckets of either kind (which are action sets, and have no place for it), behind a length that is asked for, in an answer's own list.
+/// Wherever a list may stand: in clones, behind buckets of either kind (which are action sets, and
+/// have no place for it), behind a length that is asked for, in an answer's own list.
 #[test]
 fn in_clones_and_groups_the_packet_is_the_same() {
     let lines = [
@@ -262,7 +264,8 @@ fn controllers_are_told_what_a_packet_was_when_it_came_in() {
     }
 }
 
-/// Nobody knows whom one with a wrong checksum came from: neither the flows answer it nor whoever is told of it.
+/// Nobody knows whom one with a wrong checksum came from: neither the flows answer it nor whoever
+/// is told of it.
 #[test]
 fn what_has_a_wrong_checksum_is_not_answered() {
     use vswitch_dpdk::{Burst, Csum};

@@ -28,7 +28,8 @@ impl Bed {
         places
     }
 
-    /// A packet comes in by port 1 and leaves by these ports. Returns translations, and what [`Bed::asked`] says.
+    /// A packet comes in by port 1 and leaves by these ports. Returns translations, and what
+    /// [`Bed::asked`] says.
     fn goes_to(&mut self, frame: &[u8], ports: &[usize], what: &str) -> (u64, u64, u64, u64) {
         let (misses, asked) = (self.decided().2, self.asked());
         self.receive(1, frame);
@@ -38,7 +39,8 @@ impl Bed {
     }
 }
 
-/// What [`Bed::goes_to`] returns: made; nothing had to be asked; the change was not for it; decided anew, and the same; made anew.
+/// What [`Bed::goes_to`] returns: made; nothing had to be asked; the change was not for it; decided
+/// anew, and the same; made anew.
 const MADE: (u64, u64, u64, u64) = (1, 0, 0, 0);
 const HIT: (u64, u64, u64, u64) = (0, 0, 0, 0);
 const SPARED: (u64, u64, u64, u64) = (0, 1, 0, 0);

@@ -1,4 +1,5 @@
-//! Connections of one client port, by a Service and straight to its endpoint: their answers would be the same packets.
+//! Connections of one client port, by a Service and straight to its endpoint: their answers would
+//! be the same packets.
 
 use super::bed::Bed;
 use super::programs::Packet;
@@ -15,8 +16,8 @@ const PSH_ACK: u8 = 0x18;
 const SERVICE: (u8, u16) = (9, 80);
 const ENDPOINT: (u8, u16) = (2, 8080);
 
-/// A Node's pipeline, about: what is tracked is translated, a Service's connections commit with `nat`, all others without; and one whose packets straight to the endpoint meet no
-/// `nat` at all.
+/// A Node's pipeline, about: what is tracked is translated, a Service's connections commit with
+/// `nat`, all others without; and one whose packets straight to the endpoint meet no `nat` at all.
 const PIPELINES: [&[&str]; 2] = [
     &[
         "priority=9,ip,actions=ct(zone=5,table=1,nat)",
@@ -66,7 +67,8 @@ impl World {
         Self { bed, v6, tcp, conversations: conversations.collect() }
     }
 
-    /// A packet passes, and leaves as that of these ends, whatever its MAC addresses; ends that are not known are as they leave.
+    /// A packet passes, and leaves as that of these ends, whatever its MAC addresses; ends that are
+    /// not known are as they leave.
     fn passes(
         &mut self,
         port: usize,
@@ -117,7 +119,8 @@ impl World {
     }
 }
 
-/// Whoever opens first, and however they go on: each packet arrives, and each answer comes back to who was asked.
+/// Whoever opens first, and however they go on: each packet arrives, and each answer comes back to
+/// who was asked.
 #[test]
 fn every_connection_of_a_port_is_answered() {
     let talks = prop::collection::vec((0..6_usize, 0..20_usize), 4..60);

@@ -1,6 +1,8 @@
-//! Packets in many segments: whatever is done to one, and wherever it is cut, all is as if it had come in one piece. Of jumbo frames, which never do, as if their segments were full.
+//! Packets in many segments: whatever is done to one, and wherever it is cut, all is as if it had
+//! come in one piece. Of jumbo frames, which never do, as if their segments were full.
 //!
-//! Devices fill segments one after the other. Others come of headers that were put in front or taken away, and of guests that lend what they send; no place on the walk may mind.
+//! Devices fill segments one after the other. Others come of headers that were put in front or
+//! taken away, and of guests that lend what they send; no place on the walk may mind.
 
 use super::bed::Bed;
 use super::id;
@@ -26,7 +28,8 @@ const PORTS: usize = 6;
 /// What is done to packets of port 2.
 struct Case {
     name: &'static str,
-    /// Flows, groups, meters: `P` stands for the packet's protocol, `A` for an address of its family, with a port.
+    /// Flows, groups, meters: `P` stands for the packet's protocol, `A` for an address of its
+    /// family, with a port.
     lines: &'static [&'static str],
     /// How many packets leave for each one.
     sends: usize,
@@ -156,14 +159,16 @@ const CASES: &[Case] = &[
     Case { whole: false, ..case("cut off into a tunnel", 1, &["in_port=2,actions=output(port=4,max_len=90)"]) },
 ];
 
-/// What the cases do not say: packets of the VTEP leave by the uplink, those of the peer come out of the tunnel.
+/// What the cases do not say: packets of the VTEP leave by the uplink, those of the peer come out
+/// of the tunnel.
 const UNDERLAY: [&str; 3] = [
     "priority=19,in_port=3,actions=output:1",
     "priority=19,in_port=1,actions=output:3",
     "priority=19,in_port=4,actions=output:5",
 ];
 
-/// Where a packet is cut: everywhere in front, into pieces of a byte or two, into no bytes at all, and where segments and headers that are looked at end.
+/// Where a packet is cut: everywhere in front, into pieces of a byte or two, into no bytes at all,
+/// and where segments and headers that are looked at end.
 pub(super) fn places(len: usize) -> Vec<Vec<usize>> {
     let more = [
         vec![1; 100],
@@ -296,7 +301,8 @@ fn whatever_is_done_to_a_packet_it_makes_no_difference_where_it_is_cut() {
     }
 }
 
-/// What the other end would answer to an untagged packet: sums do not mind that addresses, ports and numbers of TCP change places.
+/// What the other end would answer to an untagged packet: sums do not mind that addresses, ports
+/// and numbers of TCP change places.
 fn answer(packet: &[u8]) -> Vec<u8> {
     let mut answer = returned(packet);
     let (l4, protocol) = if packet[12..14] == [8, 0] { (34, packet[23]) } else { (54, packet[20]) };

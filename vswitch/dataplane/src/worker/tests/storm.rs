@@ -100,7 +100,8 @@ fn a_packet_may_be_refused_behind_ct_and_pass_later() {
         "table=1,udp,actions=ct(commit,zone=1),move:NXM_OF_UDP_SRC[]->NXM_NX_REG0[0..15],output:3",
     ];
     let mut bed = bed(3, &lines);
-    // The checksum of a UDP packet may be left out: these have other ports than the one it was made for.
+    // The checksum of a UDP packet may be left out: these have other ports than the one it was made
+    // for.
     let frames: Vec<Vec<u8>> =
         kinds(1, 0..300).into_iter().map(|frame| [&frame[..40], &[0; 2], &frame[42..]].concat()).collect();
     bed.receive_in(1, &frames, 32);
@@ -195,7 +196,8 @@ fn what_is_not_learned_now_is_learned_later() {
     assert_eq!(learned(&mut bed), 30 + 5);
 }
 
-/// Flows whose decisions have many masks: packets to 10.0.0.N are decided by N % 32 bits of their source, some by UDP ports too.
+/// Flows whose decisions have many masks: packets to 10.0.0.N are decided by N % 32 bits of their
+/// source, some by UDP ports too.
 fn many_masks(bed: &mut Bed, ports: usize) {
     for i in 0..ports {
         let by = ["", "move:NXM_OF_UDP_SRC[]->NXM_NX_REG0[0..15],", "move:NXM_OF_UDP_DST[]->NXM_NX_REG0[0..15],"]
@@ -238,7 +240,8 @@ fn masks_of_one_port_are_not_looked_up_for_another() {
     assert_eq!(bed.sent().len(), 96 + 120);
 }
 
-/// What a translation costs, and a lookup among few and many masks. `cargo nextest run -p vswitch-dataplane --lib --run-ignored all --no-capture -E 'test(costs)'`
+/// What a translation costs, and a lookup among few and many masks. `cargo nextest run -p
+/// vswitch-dataplane --lib --run-ignored all --no-capture -E 'test(costs)'`
 #[test]
 #[ignore = "prints times"]
 #[allow(clippy::print_stderr)]
@@ -257,7 +260,8 @@ fn costs() {
             (after.0 - before.0, after.1 - before.1, after.2 - before.2)
         );
     };
-    // Source ports make no difference to the first 32, but the exact-match cache does not know them.
+    // Source ports make no difference to the first 32, but the exact-match cache does not know
+    // them.
     let new = |from: u16| (from..from + 20_000).map(|port| masked(5, port)).collect::<Vec<_>>();
     bed.receive(2, &masked(5, 1));
     time("one mask, another port's storm to come", &mut bed, 2, &new(2));

@@ -191,8 +191,8 @@ fn control_protocols_are_dropped_by_the_bridge_and_leak_nothing() {
     }
 }
 
-/// What `NORMAL` does beside learning and looking up is done on the fast path, too: vendors' protocols and cut tags are dropped, tags that say
-/// no VLAN are taken off.
+/// What `NORMAL` does beside learning and looking up is done on the fast path, too: vendors'
+/// protocols and cut tags are dropped, tags that say no VLAN are taken off.
 #[test]
 fn a_plain_learning_switch_is_normal() {
     let mut cdp = frame(0, 1, 0);

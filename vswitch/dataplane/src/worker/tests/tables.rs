@@ -1,4 +1,5 @@
-//! Through tables: what leaves, what is counted, and that order and splits of bursts make no difference.
+//! Through tables: what leaves, what is counted, and that order and splits of bursts make no
+//! difference.
 
 use super::bed::{Bed, add, output, tcp, udp};
 use crate::observe::DropReason;
@@ -71,8 +72,8 @@ fn what_a_packet_teaches_the_next_one_knows() {
             bed.shared.enable(cache);
             bed.add(0, 10, "", vec![learn(), resubmit(10)]);
             bed.add(10, 0, "", vec![output(port::FLOOD)]);
-            // 1 speaks by port 1; 2 answers by port 2, then asks 3, which is unknown; 1 moves to port 2, and to the packet that says so is
-            // still where it was.
+            // 1 speaks by port 1; 2 answers by port 2, then asks 3, which is unknown; 1 moves to
+            // port 2, and to the packet that says so is still where it was.
             bed.receive_in(1, &[tcp(1, 2, 1), tcp(1, 1, 1)], size);
             let first = bed.ports();
             bed.receive_in(2, &[tcp(2, 1, 1), tcp(2, 3, 1), tcp(2, 2, 1), tcp(1, 1, 2), tcp(2, 1, 2)], size);

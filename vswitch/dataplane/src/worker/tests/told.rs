@@ -8,7 +8,8 @@ use crate::time::Millis;
 
 const PACKETS: u64 = 100;
 
-/// A port may have ten packets for controllers per second, two of them at once; the meter lets 40 pass.
+/// A port may have ten packets for controllers per second, two of them at once; the meter lets 40
+/// pass.
 const FLOWS: [&str; 12] = [
     "meter add meter=1,pktps,bands=type=drop,rate=40",
     "meter add meter=2,kbps,bands=type=drop,rate=1000000",

@@ -1,4 +1,5 @@
-//! Packets that are too long for a tunnel, of each kind and over both families: what fits, who is told what, and where pieces begin. (Ports take packets of 1,500 bytes.)
+//! Packets that are too long for a tunnel, of each kind and over both families: what fits, who is
+//! told what, and where pieces begin. (Ports take packets of 1,500 bytes.)
 
 use super::bed::Bed;
 use super::tunnels::long;
@@ -31,7 +32,8 @@ fn bed(kind: TunnelKind, remote: &str, cached: bool) -> Bed {
     bed
 }
 
-/// The message says how long a packet may be, shows which one was too long, and all its sums are right.
+/// The message says how long a packet may be, shows which one was too long, and all its sums are
+/// right.
 fn assert_told(bed: &Bed, told: &[u8], frame: &[u8], mtu: usize, name: &str) {
     let mbuf = bed.pool.mbuf_from(told).expect("an mbuf");
     assert_eq!(strict::check(&mbuf), None, "{name}: {told:02x?}");

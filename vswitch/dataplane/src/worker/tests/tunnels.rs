@@ -1,4 +1,5 @@
-//! Packets into tunnels and out of them: port 1 is the uplink, 2 a host, 3 the VTEP, 4 (and 5) tunnel ports, all in one bridge.
+//! Packets into tunnels and out of them: port 1 is the uplink, 2 a host, 3 the VTEP, 4 (and 5)
+//! tunnel ports, all in one bridge.
 
 use super::bed::{Bed, tcp, udp};
 use super::id;
@@ -327,7 +328,8 @@ fn the_same_packet_out_of_other_tunnels_is_another() {
     assert!(beds[0].shared.stats.program_hits.get() > 20, "few took the fast path");
 }
 
-/// What is known of a packet is not true of what it is put into: pieces of a long one meet the tracker of the underlay as what they are.
+/// What is known of a packet is not true of what it is put into: pieces of a long one meet the
+/// tracker of the underlay as what they are.
 #[test]
 fn pieces_of_a_long_packet_are_tracked_outside_as_what_they_are() {
     for cached in [true, false] {
@@ -538,7 +540,8 @@ fn train(inner: &[u8]) -> Vec<u8> {
     train
 }
 
-/// Datagrams that came as one packet have one sender, who is told once, on the fast path as on the slow one.
+/// Datagrams that came as one packet have one sender, who is told once, on the fast path as on the
+/// slow one.
 #[test]
 fn the_sender_of_a_train_is_told_once() {
     for cached in [true, false] {

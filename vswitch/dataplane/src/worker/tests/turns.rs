@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use vswitch_dpdk::Burst;
 
-/// V18: however much one port sends, each turn takes at most a burst of it, and as much from each of the others: they share the worker by packets, and
-/// who sends less than a burst per turn waits for nobody.
+/// V18: however much one port sends, each turn takes at most a burst of it, and as much from each
+/// of the others: they share the worker by packets, and who sends less than a burst per turn waits
+/// for nobody.
 #[test]
 fn a_storm_gets_one_burst_a_turn_and_nobody_else_less_than_without_it() {
     const QUIET: [usize; 4] = [1, 2, 3, 4];

@@ -1,4 +1,5 @@
-//! Flags of VTEPs and of tunnel ports, and packets that are cut before they come out: port 1 is the uplink, 2 a host, 3 the VTEP, 4 a tunnel.
+//! Flags of VTEPs and of tunnel ports, and packets that are cut before they come out: port 1 is the
+//! uplink, 2 a host, 3 the VTEP, 4 a tunnel.
 
 use super::bed::{Bed, udp};
 use super::tunnels::{from_peer, from_peer_by};
@@ -24,8 +25,10 @@ fn died(bed: &Bed) -> Vec<&'static str> {
     (1..=4).flat_map(of).collect()
 }
 
-/// What Open vSwitch does, by its userspace datapath: a VTEP that is down or takes nothing still lets packets out of tunnels, one that forwards nothing does not. (It also still sends through a VTEP
-/// that is down, by routes that were added by hand; those of the kernel have gone with the device then. Ours go.)
+/// What Open vSwitch does, by its userspace datapath: a VTEP that is down or takes nothing still
+/// lets packets out of tunnels, one that forwards nothing does not. (It also still sends through a
+/// VTEP that is down, by routes that were added by hand; those of the kernel have gone with the
+/// device then. Ours go.)
 #[test]
 fn flags_of_homes_and_tunnels_say_what_goes_through() {
     const FLOWS: [&str; 4] = [
@@ -60,7 +63,8 @@ fn flags_of_homes_and_tunnels_say_what_goes_through() {
     }
 }
 
-/// `output(port=VTEP,max_len=N)` cuts the packet first: what is missing of it then makes it malformed, in Open vSwitch, too.
+/// `output(port=VTEP,max_len=N)` cuts the packet first: what is missing of it then makes it
+/// malformed, in Open vSwitch, too.
 #[test]
 fn what_is_cut_before_it_comes_out_is_malformed() {
     let packet = from_peer(&udp(1, 2, 53), (5, 0, 64));
@@ -81,7 +85,8 @@ fn what_is_cut_before_it_comes_out_is_malformed() {
     }
 }
 
-/// P26. Whoever is not of the underlay brings nothing out of our tunnels, not by what others have opened either; what is not for them he may send.
+/// P26. Whoever is not of the underlay brings nothing out of our tunnels, not by what others have
+/// opened either; what is not for them he may send.
 #[test]
 fn what_a_pod_sends_to_our_end_of_tunnels_is_dropped_by_name() {
     for (cached, kind) in

@@ -1,4 +1,5 @@
-//! Packets into tunnels and out of them. Depth first, like everything. Who the next hops are is in `neighbour.rs`.
+//! Packets into tunnels and out of them. Depth first, like everything. Who the next hops are is in
+//! `neighbour.rs`.
 //!
 //! Nothing here is on the way of a packet that meets no tunnel.
 
@@ -23,11 +24,13 @@ use vswitch_flow::extract::Layers;
 use vswitch_overlay::options::Values;
 use vswitch_overlay::{Ends, Header, Outside, TunnelKind, source_port};
 
-/// Headroom that is left in front of an outer header, in bytes: rules of the underlay may push tags, for which the executor has no other room.
+/// Headroom that is left in front of an outer header, in bytes: rules of the underlay may push
+/// tags, for which the executor has no other room.
 const TAGS_ROOM: usize = 2 * 4;
 
 impl StepContext<'_> {
-    /// Puts a packet into a tunnel. Returns the packet that the rest of the list is for; one that had to be cut into several is several, and all but the last are through the rest already.
+    /// Puts a packet into a tunnel. Returns the packet that the rest of the list is for; one that
+    /// had to be cut into several is several, and all but the last are through the rest already.
     #[inline(never)]
     pub(in crate::worker) fn encapsulate(
         &mut self,
@@ -55,7 +58,8 @@ impl StepContext<'_> {
         self.wrap(op, last, hash)
     }
 
-    /// What is to be sent of a packet that is too long or cut off: each piece on its own, with its checksum finished.
+    /// What is to be sent of a packet that is too long or cut off: each piece on its own, with its
+    /// checksum finished.
     #[inline(never)]
     pub(in crate::worker) fn pieces(&mut self, op: &EncapOp, rest: &[Op], packet: Packet) -> Vec<Mbuf> {
         let mut pieces = Vec::new();
@@ -71,7 +75,8 @@ impl StepContext<'_> {
         // Nobody is told of copies that may be cut off.
         let room = if op.max.is_none() && self.minds_length(op) { self.room(op, rest) } else { path_mtu::ANY };
         path_mtu::shorten_segments(&mut whole, room);
-        // The checksum outside is another one: that of the packet must be there, and a long packet must be short ones.
+        // The checksum outside is another one: that of the packet must be there, and a long packet
+        // must be short ones.
         if let Err(reason) = offload::finish(whole, TxCaps::default(), self.pool, &mut |piece| pieces.push(piece)) {
             self.count_drop_out(op.port, reason);
         }
@@ -111,7 +116,8 @@ impl StepContext<'_> {
         }
     }
 
-    /// [`StepContext::wrap_and_output`] of what is not ordinary: it may be many packets, or its sender told.
+    /// [`StepContext::wrap_and_output`] of what is not ordinary: it may be many packets, or its
+    /// sender told.
     #[cold]
     pub(in crate::worker) fn wrap_slowly(
         &mut self,
@@ -126,7 +132,8 @@ impl StepContext<'_> {
         }
     }
 
-    /// Longest inner frame that [`encap_fast`] is for, in bytes; 0: none. So long a one can leave by `out` without a second look.
+    /// Longest inner frame that [`encap_fast`] is for, in bytes; 0: none. So long a one can leave
+    /// by `out` without a second look.
     #[inline]
     pub(in crate::worker) fn quick_room(&self, op: &EncapOp, out: PortId) -> usize {
         if op.max.is_some() || op.header.sequenced() {
@@ -142,7 +149,8 @@ impl StepContext<'_> {
         self.room_at(op, out).min(op.header.inner_max()).min(leaves)
     }
 
-    /// Packets were encapsulated on the fast path to leave by `out`, with so many bytes inside: [`StepContext::count_wrapped`], and what was done in the device's place.
+    /// Packets were encapsulated on the fast path to leave by `out`, with so many bytes inside:
+    /// [`StepContext::count_wrapped`], and what was done in the device's place.
     #[inline]
     pub(in crate::worker) fn count_quick(&self, op: &EncapOp, out: PortId, packets: u64, bytes: u64) {
         self.count_wrapped(op.port, packets, bytes);
@@ -163,7 +171,8 @@ impl StepContext<'_> {
         }
     }
 
-    /// The next hop is used: before what is known of it is old, it is asked again. Returns whether it was.
+    /// The next hop is used: before what is known of it is old, it is asked again. Returns whether
+    /// it was.
     #[inline]
     pub(in crate::worker) fn uses(&mut self, op: &EncapOp) -> bool {
         let ask = !self.asking && op.neighbour.used(self.now.0);
@@ -173,7 +182,8 @@ impl StepContext<'_> {
         ask
     }
 
-    /// [`StepContext::wrap`], of a packet that is one packet outside, too: its own checksum must be there.
+    /// [`StepContext::wrap`], of a packet that is one packet outside, too: its own checksum must be
+    /// there.
     #[inline]
     fn finish_and_wrap(&mut self, op: &EncapOp, mut mbuf: Mbuf, hash: u32) -> Option<Packet> {
         if mbuf.csum() == Csum::Partial
@@ -218,12 +228,14 @@ impl StepContext<'_> {
         Some(Packet { mbuf, layers: Layers { l3: 14, l4, l3_end: end } })
     }
 
-    /// Next sequence number of a GRE tunnel, of all workers together: the other end may drop what is behind.
+    /// Next sequence number of a GRE tunnel, of all workers together: the other end may drop what
+    /// is behind.
     fn sequence(&self, port: PortId) -> u32 {
         self.snapshot.port(port).map_or(0, |view| view.shared.sequence.fetch_add(1, Relaxed))
     }
 
-    /// Room for `len` bytes in front of a packet, in its headroom or in a segment of its own, and what `write` puts there.
+    /// Room for `len` bytes in front of a packet, in its headroom or in a segment of its own, and
+    /// what `write` puts there.
     fn in_front(
         &self,
         len: usize,
@@ -241,7 +253,8 @@ impl StepContext<'_> {
         Ok(front)
     }
 
-    /// Takes a packet out of its tunnel, if it is one of a tunnel of ours, and through the tunnel port's bridge.
+    /// Takes a packet out of its tunnel, if it is one of a tunnel of ours, and through the tunnel
+    /// port's bridge.
     #[inline(never)]
     pub(in crate::worker) fn decapsulate(
         &mut self,
@@ -253,7 +266,8 @@ impl StepContext<'_> {
         if let Some(cache) = cache.as_deref_mut() {
             cache.recorder.fail(Fallback::Tunnel);
         }
-        // Behind a patch port, a `ct()` forgot by which port the packet came in; its origin says it.
+        // Behind a patch port, a `ct()` forgot by which port the packet came in; its origin says
+        // it.
         let entrance = self.snapshot.world.ports.get(origin.port.index()).and_then(Option::as_ref);
         if entrance.is_some_and(|facts| !facts.underlay) {
             return self.drop_in(origin.port, DropReason::SpoofVtep, packet.mbuf);
@@ -379,7 +393,8 @@ impl StepContext<'_> {
         self.tunnels_left -= 1;
     }
 
-    /// The packet that was in a tunnel enters the bridge of its port, by what was kept of packets like it if there is anything.
+    /// The packet that was in a tunnel enters the bridge of its port, by what was kept of packets
+    /// like it if there is anything.
     fn enter_known(
         &mut self,
         cache: &mut Cache,
@@ -438,7 +453,8 @@ impl StepContext<'_> {
         }
     }
 
-    /// The tunnel port that outer headers are for, and what their options say; or where and why the packet is lost.
+    /// The tunnel port that outer headers are for, and what their options say; or where and why the
+    /// packet is lost.
     fn port_of(
         &self,
         mbuf: &Mbuf,
@@ -464,7 +480,8 @@ pub(in crate::worker) fn read_outside(kind: TunnelKind, mbuf: &Mbuf) -> Result<(
     let head = mbuf.head();
     // Tagged packets are none of a tunnel (`tunnel_to` in translation).
     let outside = vswitch_overlay::read(kind, head, mbuf.len(), 14).map_err(|_| malformed())?;
-    // The header is of the family that the Ethernet type says; behind extension headers of IPv6 there is no tunnel, as in Open vSwitch.
+    // The header is of the family that the Ethernet type says; behind extension headers of IPv6
+    // there is no tunnel, as in Open vSwitch.
     let is_family = match outside.ends {
         Ends::V4 { .. } => head[12..14] == [8, 0],
         Ends::V6 { .. } => head[12..14] == [0x86, 0xdd] && matches!(head.get(20), Some(17 | 47)),
@@ -490,7 +507,8 @@ pub(in crate::worker) fn source_of(mbuf: &Mbuf) -> [u8; 6] {
     mbuf.head().get(6..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
 }
 
-/// Whether the checksum over the outer payload is right, or there is none. What a device says of it counts only if it is good.
+/// Whether the checksum over the outer payload is right, or there is none. What a device says of it
+/// counts only if it is good.
 fn checksum_is_right(mbuf: &Mbuf, outside: &Outside) -> bool {
     let Some(wire) = outside.checksum else { return true };
     match mbuf.csum() {
@@ -503,7 +521,8 @@ fn checksum_is_right(mbuf: &Mbuf, outside: &Outside) -> bool {
     Sum::new().word(wire.sum).word(sum.folded()).folded() == 0xffff
 }
 
-/// Puts the header in front of a packet that is ordinary, and has room for it; gives back one that is not. `port`: the outer source port. It is ordinary afterwards, too.
+/// Puts the header in front of a packet that is ordinary, and has room for it; gives back one that
+/// is not. `port`: the outer source port. It is ordinary afterwards, too.
 #[inline(never)] // registers of its own
 pub(in crate::worker) fn encap_fast(op: &EncapOp, mut mbuf: Mbuf, port: u16) -> Result<Mbuf, Mbuf> {
     if !mbuf.is_plain() {
@@ -520,7 +539,8 @@ pub(in crate::worker) fn encap_fast(op: &EncapOp, mut mbuf: Mbuf, port: u16) -> 
     Ok(mbuf)
 }
 
-/// A header that is not what most are, and its checksum over a packet in front of which there is room for it now.
+/// A header that is not what most are, and its checksum over a packet in front of which there is
+/// room for it now.
 #[inline(never)]
 fn write_other(header: &Header, mbuf: &mut Mbuf, inner: usize, port: u16) {
     let written = mbuf.head_mut().get_mut(..header.len()).is_some_and(|front| header.write_with(front, inner, port, 0));

@@ -20,7 +20,8 @@ const TARGET_ADDRESS: u8 = 2;
 const OPTIONS_MAX: usize = 8;
 
 impl StepContext<'_> {
-    /// A neighbour that we talk to sends: it is there, and that is its address. (Of one behind a router only the router is a neighbour.)
+    /// A neighbour that we talk to sends: it is there, and that is its address. (Of one behind a
+    /// router only the router is a neighbour.)
     pub(in crate::worker) fn hear_of_sender(&self, vtep: PortId, mbuf: &Mbuf, outside: &Outside) {
         if let (Some(bridge), Some([_, _, _, _, _, _, source @ ..])) =
             (self.bridge_of(vtep), mbuf.head().first_chunk::<12>())
@@ -52,7 +53,8 @@ impl StepContext<'_> {
         world.bridges.get(facts.bridge).map(|bridge| bridge.id)
     }
 
-    /// Notes what an ARP packet or a neighbour advertisement says, if it is an answer to what was asked.
+    /// Notes what an ARP packet or a neighbour advertisement says, if it is an answer to what was
+    /// asked.
     #[cold]
     #[inline(never)]
     pub(in crate::worker) fn snoop(&self, vtep: PortId, packet: &Packet) {
@@ -86,7 +88,8 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 /// The flag of an advertisement that counts more than what is known.
 const OVERRIDE: u8 = 0x20;
 
-/// The target of a neighbour advertisement to us, or to all that have it otherwise, and its address.
+/// The target of a neighbour advertisement to us, or to all that have it otherwise, and its
+/// address.
 fn advertisement_says(head: &[u8], layers: Layers, own: &[IpAddr]) -> Option<(IpAddr, Mac)> {
     let end = usize::from(layers.l3_end).min(head.len());
     let message = head.get(usize::from(layers.l4)..end)?;

@@ -1,4 +1,5 @@
-//! What a packet's way through a tunnel is in words: of what is outside in keys, and of what is inside in the outer source port.
+//! What a packet's way through a tunnel is in words: of what is outside in keys, and of what is
+//! inside in the outer source port.
 
 use crate::action::DecapOp;
 use crate::cache::{Outer, folded};
@@ -16,7 +17,8 @@ use vswitch_overlay::{Ends, Outside, TunnelKind};
 const UDP: u64 = 17;
 const GRE: u64 = 47;
 
-/// All that the outer headers say that rules can match, if it is no more than that, and where they were read.
+/// All that the outer headers say that rules can match, if it is no more than that, and where they
+/// were read.
 #[inline]
 pub(in crate::worker) fn outer_words(op: DecapOp, dst_port: u16, outside: &Outside) -> Option<Outer> {
     if !outside.options.is_empty() || outside.gbp.is_some() || outside.oam {
@@ -38,8 +40,10 @@ pub(in crate::worker) fn outer_words(op: DecapOp, dst_port: u16, outside: &Outsi
     Some([a, b, c, d, said, place])
 }
 
-/// [`outer_words`] of the packets that most are, without reading anything twice: IPv4 without a UDP or GRE checksum, or IPv6, nothing but a number in the tunnel's header, and nothing behind the
-/// inner frame. And where that begins. `head`: the packet's first bytes, `len`: of all of it, `csum`: what its device says of its checksum. None: it may be one of a tunnel all the same, for
+/// [`outer_words`] of the packets that most are, without reading anything twice: IPv4 without a UDP
+/// or GRE checksum, or IPv6, nothing but a number in the tunnel's header, and nothing behind the
+/// inner frame. And where that begins. `head`: the packet's first bytes, `len`: of all of it,
+/// `csum`: what its device says of its checksum. None: it may be one of a tunnel all the same, for
 /// [`vswitch_overlay::read`] to say.
 #[inline(always)] // what it returns is taken apart at once
 pub(in crate::worker) fn plain_words(
@@ -93,7 +97,8 @@ pub(in crate::worker) fn plain_words(
     Some(([ends, 0, 0, 0, id << 16 | tos << 8 | ttl, place], header))
 }
 
-/// [`plain_words`] of IPv6: nothing between its header and that of UDP or GRE. A UDP checksum, if there is one, is right.
+/// [`plain_words`] of IPv6: nothing between its header and that of UDP or GRE. A UDP checksum, if
+/// there is one, is right.
 #[inline(never)] // not in the loop over packets of IPv4
 fn plain_words6(op: DecapOp, head: &[u8], len: usize, csum: Csum) -> Option<(Outer, usize)> {
     /// Where UDP or GRE begins.
@@ -291,7 +296,8 @@ mod plain_tests {
         });
     }
 
-    /// What is read at once is what is read step by step, whatever a packet says; and what most packets say is read at once.
+    /// What is read at once is what is read step by step, whatever a packet says; and what most
+    /// packets say is read at once.
     #[test]
     fn what_is_read_at_once_is_what_it_says() {
         let pool = Mempool::for_tests(8);

@@ -1,8 +1,11 @@
-//! Packets that are too long for the way that their tunnel takes: cut where that may be, else their sender is told (RFC 1191, RFC 8201).
+//! Packets that are too long for the way that their tunnel takes: cut where that may be, else their
+//! sender is told (RFC 1191, RFC 8201).
 //!
-//! What may be sent is the MTU of the port that the outer packet leaves by, where that is known when the packet is put into its tunnel: not behind a `ct()` of the underlay. The message to the
-//! sender comes out of the tunnel like a packet of the other end, and takes the way of one through the pipeline: `ct(nat)` translates it back, rules let it pass or not. But nothing is learned from
-//! it: its source may be anywhere.
+//! What may be sent is the MTU of the port that the outer packet leaves by, where that is known
+//! when the packet is put into its tunnel: not behind a `ct()` of the underlay. The message to the
+//! sender comes out of the tunnel like a packet of the other end, and takes the way of one through
+//! the pipeline: `ct(nat)` translates it back, rules let it pass or not. But nothing is learned
+//! from it: its source may be anywhere.
 
 use crate::action::{EncapOp, Op};
 use crate::limits::{L2_OVERHEAD, SEGMENT_MIN};
@@ -16,13 +19,15 @@ use vswitch_dpdk::{Csum, Mbuf};
 use vswitch_flow::{Field, FlowKey};
 use vswitch_overlay::Ends;
 
-/// Longest inner frame that is not looked at: in the longest header there is, it is a packet that every port can send.
+/// Longest inner frame that is not looked at: in the longest header there is, it is a packet that
+/// every port can send.
 const ALWAYS_FITS: usize = 900;
 
 /// No limit.
 pub(in crate::worker) const ANY: usize = usize::MAX;
 
-/// IPv6 packets of this length get through everywhere (RFC 8200, 5): a sender is not told to send shorter ones.
+/// IPv6 packets of this length get through everywhere (RFC 8200, 5): a sender is not told to send
+/// shorter ones.
 const IPV6_MTU: u16 = 1280;
 
 /// Longest inner frame that a port can carry.
@@ -38,13 +43,15 @@ impl StepContext<'_> {
         len <= ALWAYS_FITS || len <= self.room(op, rest)
     }
 
-    /// [`Self::room`] if all that follows is to leave by a port, but at least what is not looked at: what longer frames do then is for [`Self::fits`] to say.
+    /// [`Self::room`] if all that follows is to leave by a port, but at least what is not looked
+    /// at: what longer frames do then is for [`Self::fits`] to say.
     #[inline]
     pub(in crate::worker) fn room_at(&self, op: &EncapOp, out: PortId) -> usize {
         self.snapshot.port(out).map_or(ALWAYS_FITS, |view| room_of(view, op).max(ALWAYS_FITS))
     }
 
-    /// Longest inner frame that can be sent, in bytes: what the port that the outer packet leaves by can carry, of several the most.
+    /// Longest inner frame that can be sent, in bytes: what the port that the outer packet leaves
+    /// by can carry, of several the most.
     pub(in crate::worker) fn room(&self, op: &EncapOp, rest: &[Op]) -> usize {
         let outputs = rest.iter().filter_map(|op| match op {
             Op::Output(port) => self.snapshot.port(*port),
@@ -120,7 +127,8 @@ impl StepContext<'_> {
     }
 }
 
-/// Makes the segments of a TCP packet for segmentation short enough: they are cut here anyway, and what the receiver gets is the same.
+/// Makes the segments of a TCP packet for segmentation short enough: they are cut here anyway, and
+/// what the receiver gets is the same.
 pub(in crate::worker) fn shorten_segments(mbuf: &mut Mbuf, room: usize) {
     let size = usize::from(mbuf.gso_size());
     if size == 0 || mbuf.csum() != Csum::Partial {

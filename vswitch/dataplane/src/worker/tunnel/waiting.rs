@@ -1,9 +1,12 @@
 //! Packets for tunnels that wait until the address of their next hop is known.
 //!
-//! **Where in the walk**: a decision without the address asks ([`crate::action::Op::Ask`]) and leaves the packet here. Once a millisecond, while some wait, it is looked whether there was an answer:
-//! then they go into their tunnels and through the bridge of the VTEP, like packets that come later. (Those may overtake them.)
+//! **Where in the walk**: a decision without the address asks ([`crate::action::Op::Ask`]) and
+//! leaves the packet here. Once a millisecond, while some wait, it is looked whether there was an
+//! answer: then they go into their tunnels and through the bridge of the VTEP, like packets that
+//! come later. (Those may overtake them.)
 //!
-//! **Limits**: per next hop `[slow_path] waiting` packets, in all [`WAITING_MBUFS_MAX`] mbufs, for [`WAITING_MS`]; the next hop is asked again each second meanwhile. What waits no longer dies as
+//! **Limits**: per next hop `[slow_path] waiting` packets, in all [`WAITING_MBUFS_MAX`] mbufs, for
+//! [`WAITING_MS`]; the next hop is asked again each second meanwhile. What waits no longer dies as
 //! `no_neighbour` at the tunnel port. Open vSwitch loses them all.
 //!
 //! **Threads**: one worker's.
@@ -134,7 +137,8 @@ impl StepContext<'_> {
         None
     }
 
-    /// Whether ports are still what they were when a packet began to wait. (Numbers of ports that are gone are given to others.)
+    /// Whether ports are still what they were when a packet began to wait. (Numbers of ports that
+    /// are gone are given to others.)
     fn still_holds(&self, op: &AskOp) -> bool {
         let facts = |id: PortId| self.snapshot.world.ports.get(id.index())?.as_ref();
         let vtep = facts(op.question.vtep).and_then(|facts| facts.vtep.as_ref());
@@ -143,7 +147,8 @@ impl StepContext<'_> {
         is_vtep && facts(op.port).is_some_and(|facts| facts.tunnel.is_some() && facts.admin_up)
     }
 
-    /// A packet is put into its tunnel and goes through the bridge of the VTEP; from there it leads to no question, so that nothing waits twice.
+    /// A packet is put into its tunnel and goes through the bridge of the VTEP; from there it leads
+    /// to no question, so that nothing waits twice.
     fn enter_underlay(&mut self, op: &EncapOp, packet: Packet) {
         let vtep = op.question.vtep;
         let facts = self.snapshot.world.ports.get(vtep.index()).and_then(Option::as_ref);

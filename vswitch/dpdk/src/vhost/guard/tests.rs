@@ -12,7 +12,8 @@ fn message(request: u32, ring: u32, value: u32) -> [u8; CONTEXT_LEN] {
     for_tests(request, &[ring, value].map(u32::to_ne_bytes).concat())
 }
 
-/// Sends a message that the library accepts, and returns the value that it saw; none if it saw nothing.
+/// Sends a message that the library accepts, and returns the value that it saw; none if it saw
+/// nothing.
 fn send_to(guard: &mut Guard, state: State, request: u32, ring: u32, value: u32) -> Option<u32> {
     let mut bytes = message(request, ring, value);
     let mut message = Message::new(&mut bytes);
@@ -55,7 +56,8 @@ fn the_usual_order_runs_and_restarts() {
 
 #[test]
 fn requests_that_were_not_offered_are_refused() {
-    // Dirty log, RARP, back-end channel, IOTLB, configuration, crypto, post-copy, in-flight; and what nobody knows.
+    // Dirty log, RARP, back-end channel, IOTLB, configuration, crypto, post-copy, in-flight; and
+    // what nobody knows.
     let named = [0, 6, 7, 19].into_iter().chain(21..=38);
     for request in named.chain(41..=60).chain([9999, 1 << 31, u32::MAX]) {
         let mut bytes = message(request, 0, 0);

@@ -19,7 +19,8 @@ impl Checker<'_> {
         bundle.to.map_or(Ok(()), |to| self.target(to))
     }
 
-    /// The list is for another packet than the flow's: what the flow matches says nothing of it, as in a packet-out.
+    /// The list is for another packet than the flow's: what the flow matches says nothing of it, as
+    /// in a packet-out.
     pub(super) fn reject(&mut self, reject: &Reject) -> Check {
         rules::reject(reject.icmp, reject.icmp6)?;
         let (matching, facts) = (self.matching.take(), self.facts.take());

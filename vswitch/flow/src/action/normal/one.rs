@@ -1,4 +1,5 @@
-//! The normal form of one action: of the ways in which the same can be said, the one that Open vSwitch keeps.
+//! The normal form of one action: of the ways in which the same can be said, the one that Open
+//! vSwitch keeps.
 
 use super::super::{Action, Bundle, Controller, Ct, LearnSource, LearnSpec, Nat, PortNo, Sample, port, rules};
 use crate::field::Format;
@@ -9,11 +10,15 @@ use crate::{Field, Refusal, Subfield};
 const SAME_TABLE: u8 = 255;
 
 impl Action {
-    /// The same action in its normal form. What stands in a list in it is left as it is: it has been through here itself.
+    /// The same action in its normal form. What stands in a list in it is left as it is: it has
+    /// been through here itself.
     ///
-    /// - reserved ports have 32 bits (`0xfff8` is `IN_PORT`); where no port is needed, IN_PORT (`resubmit`) and NONE (`sample`) are none;
-    /// - table 255 of a resubmit and meter 0 of a controller are none; a `dec_ttl` without controllers tells controller 0;
-    /// - a `set_field` has no mask bits that its field has not, and `dl_vlan` is `vlan_vid` with the bit that says that there is a tag;
+    /// - reserved ports have 32 bits (`0xfff8` is `IN_PORT`); where no port is needed, IN_PORT
+    ///   (`resubmit`) and NONE (`sample`) are none;
+    /// - table 255 of a resubmit and meter 0 of a controller are none; a `dec_ttl` without
+    ///   controllers tells controller 0;
+    /// - a `set_field` has no mask bits that its field has not, and `dl_vlan` is `vlan_vid` with
+    ///   the bit that says that there is a tag;
     /// - `learn` matches on all of a VLAN's or a port's number;
     /// - notes are padded ([`Self::note`]);
     /// - what `output:FIELD` is cut to goes: a packet-in always carries the whole packet.
@@ -75,7 +80,8 @@ fn port_value(value: u128) -> u128 {
     port::from_number(value).map_or(value, u128::from)
 }
 
-/// `vlan_vid=4101` with its bit 4096 (3.1 cuts it off, and the learned flow matches untagged packets), `in_port=LOCAL` in 32 bits.
+/// `vlan_vid=4101` with its bit 4096 (3.1 cuts it off, and the learned flow matches untagged
+/// packets), `in_port=LOCAL` in 32 bits.
 fn learn_spec(spec: &mut LearnSpec) {
     if let LearnSpec::Match { from: LearnSource::Immediate(value), to } = spec
         && to.is_whole()
@@ -90,8 +96,9 @@ fn learn_spec(spec: &mut LearnSpec) {
 }
 
 impl Nat {
-    /// As Open vSwitch keeps it: the last address is the first one where none is given (0.0.0.0, `::`), port 0 is none, and without
-    /// addresses there is nothing to choose, with ports or flags.
+    /// As Open vSwitch keeps it: the last address is the first one where none is given (0.0.0.0,
+    /// `::`), port 0 is none, and without addresses there is nothing to choose, with ports or
+    /// flags.
     #[must_use]
     fn normal(self) -> Self {
         let Some(source) = self.source else { return self };

@@ -17,7 +17,8 @@ fn conj(id: u32) -> SparseMatch {
     matching(&[(ConjId, id.into())])
 }
 
-/// Clauses 1/2 on A and 2/2 on B of id 5 at priority 10, its flow at `priority`, and a table-miss flow.
+/// Clauses 1/2 on A and 2/2 on B of id 5 at priority 10, its flow at `priority`, and a table-miss
+/// flow.
 fn two_clauses(priority: u16) -> Both {
     Both::new([
         soft(10, one(A), &[(5, 1, 2)], 1),
@@ -297,7 +298,8 @@ fn early_stages_keep_later_fields_out() {
     assert_eq!(used(&both, 7, 0x800, 6, 80), mask(&all[..1]), "no flow of port 7 any more");
 }
 
-/// Addresses that no flow has cost the first bits that tell, also where ports are compared behind them.
+/// Addresses that no flow has cost the first bits that tell, also where ports are compared behind
+/// them.
 #[test]
 fn services_use_no_more_than_the_prefixes_of_their_addresses() {
     let service = |i: u128| matching(&[(EthType, 0x800), (NwDst, 0x0a60_0000 | i), (NwProto, 6), (TpDst, 80)]);
@@ -312,7 +314,8 @@ fn services_use_no_more_than_the_prefixes_of_their_addresses() {
     assert_eq!(used, mask(&[(NwDst, 0x8000_0000)]), "of two that tell, the destination");
 }
 
-/// Which connection a packet belongs to is looked at behind its state, zone, mark and Ethernet type, as its own addresses are.
+/// Which connection a packet belongs to is looked at behind its state, zone, mark and Ethernet
+/// type, as its own addresses are.
 #[test]
 fn tuples_of_connections_are_in_the_stages_of_those_of_packets() {
     use Field::{CtIpv6Dst, CtNwDst, CtNwProto, CtState, CtTpDst, CtZone};

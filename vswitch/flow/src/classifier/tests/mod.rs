@@ -1,4 +1,5 @@
-//! Tests of the whole classifier; `facts` by hand, `random` against the reference. At size: `tests/policies.rs` of the crate.
+//! Tests of the whole classifier; `facts` by hand, `random` against the reference. At size:
+//! `tests/policies.rs` of the crate.
 
 mod facts;
 mod random;

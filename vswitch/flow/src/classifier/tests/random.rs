@@ -1,5 +1,5 @@
-//! Random tables, changes and packets: the compiled classifier finds what the reference finds, whatever was cloned and changed in between, and
-//! uses the bits that it says.
+//! Random tables, changes and packets: the compiled classifier finds what the reference finds,
+//! whatever was cloned and changed in between, and uses the bits that it says.
 
 use super::*;
 use proptest::prelude::*;
@@ -164,7 +164,8 @@ proptest! {
         }
     }
 
-    /// Bits that were used before do not take the place of bits used now: they may be of other values.
+    /// Bits that were used before do not take the place of bits used now: they may be of other
+    /// values.
     #[test]
     fn what_was_used_before_does_not_matter(
         changes in prop::collection::vec(change(), 1..60), key in any_packet(), before in any_packet(),
@@ -200,7 +201,8 @@ fn an_emptied_classifier_is_like_new() {
     }
 }
 
-/// Hundreds of conjunctions on four matches: long sets, bitmaps, lists of clauses that grow and shrink.
+/// Hundreds of conjunctions on four matches: long sets, bitmaps, lists of clauses that grow and
+/// shrink.
 fn crowd() -> impl Strategy<Value = Vec<(u16, [usize; 3], u8)>> {
     let rule = (prop_oneof![Just(200u16), 0u16..2_000, 0u16..4], any::<[Index; 3]>(), select(&[2u8, 2, 2, 3][..]));
     prop::collection::vec(rule.prop_map(|(priority, at, n)| (priority, at.map(|at| at.index(4)), n)), 200..700)

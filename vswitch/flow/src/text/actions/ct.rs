@@ -135,7 +135,8 @@ fn address(text: &str) -> Option<(IpAddr, &str)> {
         let (address, rest) = inner.split_once(']')?;
         return Some((IpAddr::V6(address.parse::<Ipv6Addr>().ok()?), rest));
     }
-    // IPv4 ends at the first character that is none of its own; so does IPv6, to which colons belong.
+    // IPv4 ends at the first character that is none of its own; so does IPv6, to which colons
+    // belong.
     let v4_len = text.bytes().position(|byte| !byte.is_ascii_digit() && byte != b'.').unwrap_or(text.len());
     if let Ok(v4) = text[..v4_len].parse::<Ipv4Addr>() {
         return Some((IpAddr::V4(v4), &text[v4_len..]));

@@ -31,8 +31,9 @@ pub(super) fn set_field<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<Ac
     Ok(Action::SetField { field, value, mask })
 }
 
-/// Value and mask to set. Fields that a match can only look at as a whole can be set in parts: `load` does, and what it did is printed
-/// as `set_field:4/0x4->nw_tos`. (ovs-ofctl prints that, too, but cannot read it.)
+/// Value and mask to set. Fields that a match can only look at as a whole can be set in parts:
+/// `load` does, and what it did is printed as `set_field:4/0x4->nw_tos`. (ovs-ofctl prints that,
+/// too, but cannot read it.)
 fn field_value(parser: &Parser<'_>, field: Field, text: &str, name: &str) -> Result<(u128, u128)> {
     match text.split_once('/') {
         Some((value, mask)) if !field.info().maskable => {

@@ -65,7 +65,8 @@ fn property<'a>(parser: &Parser<'a>, token: &Token<'a>, learn: &mut Learn) -> Re
     Ok(true)
 }
 
-/// An element: `eth_type=0x800`, `NXM_OF_IP_DST[]`, `NXM_OF_IP_DST[]=NXM_OF_IP_SRC[]`, `load:...`, `output:...`.
+/// An element: `eth_type=0x800`, `NXM_OF_IP_DST[]`, `NXM_OF_IP_DST[]=NXM_OF_IP_SRC[]`, `load:...`,
+/// `output:...`.
 fn spec<'a>(parser: &Parser<'a>, token: &Token<'a>) -> Result<LearnSpec> {
     match token.key {
         "load" => load(parser, token),

@@ -1,4 +1,5 @@
-//! `reject(tcp=reset,icmp=3,icmp6=4,IN_PORT)`: how the packet is refused, then what becomes of the answer.
+//! `reject(tcp=reset,icmp=3,icmp6=4,IN_PORT)`: how the packet is refused, then what becomes of the
+//! answer.
 
 use super::format::{self, Printer};
 use super::parse::Parser;

@@ -1,5 +1,5 @@
-//! What the recorded cases (`tests/recorded.rs`) and the round trip (`text/round_trip.rs`) do not show: values behind the text, places of
-//! errors, and hostile text.
+//! What the recorded cases (`tests/recorded.rs`) and the round trip (`text/round_trip.rs`) do not
+//! show: values behind the text, places of errors, and hostile text.
 
 use super::*;
 use crate::action::{CtZone, LearnSource, LearnSpec, Reject, limits, port};

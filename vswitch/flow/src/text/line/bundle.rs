@@ -29,16 +29,18 @@ const GROUP_COMMANDS: [(&str, GroupCommand); 8] = [
     ("remove_buckets", GroupCommand::RemoveBuckets),
 ];
 
-/// What a line of a file says: the line without its comment (from `#` on) and blanks around it. None: nothing.
+/// What a line of a file says: the line without its comment (from `#` on) and blanks around it.
+/// None: nothing.
 #[must_use]
 pub fn significant(line: &str) -> Option<&str> {
     let line = line.split_once('#').map_or(line, |(line, _)| line).trim();
     (!line.is_empty()).then_some(line)
 }
 
-/// A line of a bundle file (ovs-ofctl(8), `bundle`): `flow add ...`, `group insert_buckets ...`, `meter` too (an extension). A line
-/// without `flow`/`group` is a flow line, with an optional command word (`add`, `delete`, ...). `packet-out` is refused: packets are no
-/// part of a transaction here. Comments are the caller's business ([`significant`]).
+/// A line of a bundle file (ovs-ofctl(8), `bundle`): `flow add ...`, `group insert_buckets ...`,
+/// `meter` too (an extension). A line without `flow`/`group` is a flow line, with an optional
+/// command word (`add`, `delete`, ...). `packet-out` is refused: packets are no part of a
+/// transaction here. Comments are the caller's business ([`significant`]).
 ///
 /// # Errors
 /// With the column.
@@ -73,7 +75,8 @@ fn flow_line<'a>(line: &Line<'a>, text: &'a str, nouns: &[&str]) -> Result<Parse
     flow::parse_part(line, rest, command)
 }
 
-/// The first word of a text and what follows it. A word followed by `=` or `:` is a key, and no word.
+/// The first word of a text and what follows it. A word followed by `=` or `:` is a key, and no
+/// word.
 fn word(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     let end = text.bytes().position(|byte| matches!(byte, b',' | b' ' | b'\t' | b'\r' | b'\n' | b'=' | b':' | b'('));
@@ -84,7 +87,8 @@ fn word(text: &str) -> (&str, &str) {
     }
 }
 
-/// The command word at the front of a text, if there is one. `nouns` are other words that might have stood there.
+/// The command word at the front of a text, if there is one. `nouns` are other words that might
+/// have stood there.
 fn command<'a, T: Copy>(
     line: &Line<'a>,
     text: &'a str,

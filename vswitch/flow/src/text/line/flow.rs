@@ -38,8 +38,9 @@ impl FlowCommand {
 /// A flow line (ovs-ofctl(8), Flow Syntax) as an update. Checks actions against the match.
 /// A line of a dump parses too: duration, n_packets, n_bytes, idle_age, hard_age are skipped.
 ///
-/// Without `table` an add or modify is for table 0, a delete for all tables. `cookie=V` is the cookie of an add, selects in
-/// a delete, and is nothing in a modify, which keeps cookies; `cookie=V/M` selects.
+/// Without `table` an add or modify is for table 0, a delete for all tables. `cookie=V` is the
+/// cookie of an add, selects in a delete, and is nothing in a modify, which keeps cookies;
+/// `cookie=V/M` selects.
 ///
 /// # Errors
 /// With the column.
@@ -110,13 +111,15 @@ pub struct FlowCounters {
     pub idle_age_s: u64,
     /// Seconds since the flow was added or changed; shown if this differs from the duration.
     pub hard_age_s: u64,
-    /// Connections that its `ct(commit)` created or gave another label. Open vSwitch has no such counter, and no line shows it.
+    /// Connections that its `ct(commit)` created or gave another label. Open vSwitch has no such
+    /// counter, and no line shows it.
     pub commits: u64,
     /// Answers that `reject()` sent to its packets. Likewise.
     pub rejects: u64,
 }
 
-/// A line of dump-flows, without the leading blank and without newline; counters None: `--no-stats`.
+/// A line of dump-flows, without the leading blank and without newline; counters None:
+/// `--no-stats`.
 pub fn format_flow(
     flow: &FlowSpec,
     counters: Option<&FlowCounters>,

@@ -29,10 +29,12 @@ pub enum GroupCommand {
     RemoveBuckets,
 }
 
-/// A group line (`group_id=1,type=select,bucket=...`). For insert-buckets and remove-buckets: `command_bucket_id=` is in the result.
+/// A group line (`group_id=1,type=select,bucket=...`). For insert-buckets and remove-buckets:
+/// `command_bucket_id=` is in the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupLine {
-    /// The group. Buckets of a line without `type` have weight 0 where none is given, as those of ovs-ofctl.
+    /// The group. Buckets of a line without `type` have weight 0 where none is given, as those of
+    /// ovs-ofctl.
     pub spec: GroupSpec,
     /// Whether there is a `type`.
     pub kind_given: bool,
@@ -70,8 +72,8 @@ fn no_id(line: &Line<'_>) -> TextError {
     line.source.error(line.source.0, "there is no group_id").hint("group_id=N").field("group_id")
 }
 
-/// A group line as an update, with what ovs-ofctl(8) asks of the command: `type` to add and modify, `command_bucket_id` to insert
-/// buckets; buckets are removed all without.
+/// A group line as an update, with what ovs-ofctl(8) asks of the command: `type` to add and modify,
+/// `command_bucket_id` to insert buckets; buckets are removed all without.
 ///
 /// # Errors
 /// With the column.
@@ -405,7 +407,8 @@ impl<'a> Bucket<'a> {
         }
         let spec = BucketSpec {
             id: 0,
-            // A line that inserts buckets does not know into what: ovs-ofctl makes it 0, also for a select group.
+            // A line that inserts buckets does not know into what: ovs-ofctl makes it 0, also for a
+            // select group.
             weight: self.weight.unwrap_or(if kind == Some(GroupKind::Select) { 1 } else { 0 }),
             watch_port: self.watch_port,
             watch_group: self.watch_group,
@@ -419,7 +422,8 @@ impl<'a> Bucket<'a> {
 }
 
 impl Line<'_> {
-    /// What a bucket does. The column of what is wrong is that of the bucket: its actions may be scattered among its other keys.
+    /// What a bucket does. The column of what is wrong is that of the bucket: its actions may be
+    /// scattered among its other keys.
     fn bucket_actions(&self, start: &str, actions: Vec<Action>) -> Result<Vec<Action>, TextError> {
         let context = CheckContext { matching: None, place: ListPlace::Bucket };
         accept(actions, &context)
@@ -485,7 +489,8 @@ fn format_fields(fields: &[(Field, u128)], out: &mut String) {
     }
 }
 
-/// One bucket, as in a line for a select group, or for another one or one that is not known (`insert-buckets`).
+/// One bucket, as in a line for a select group, or for another one or one that is not known
+/// (`insert-buckets`).
 pub fn format_bucket(bucket: &BucketSpec, select: bool, style: Style, names: &dyn Names, out: &mut String) {
     value::push(out, format_args!("bucket_id:{},", bucket.id));
     if bucket.weight != u16::from(select) {

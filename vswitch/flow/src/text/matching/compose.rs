@@ -15,8 +15,9 @@ const FRAGMENT: u8 = 44;
 /// IPv6: nothing follows.
 const NO_NEXT: u8 = 59;
 
-/// Bytes of a packet that a key describes (`flow_compose` of OVS): what trace runs on when it is given a flow. Checksums are right, and
-/// [`crate::extract::extract`] makes the same key of the bytes, if a well-formed packet can have it.
+/// Bytes of a packet that a key describes (`flow_compose` of OVS): what trace runs on when it is
+/// given a flow. Checksums are right, and [`crate::extract::extract`] makes the same key of the
+/// bytes, if a well-formed packet can have it.
 #[must_use]
 pub fn compose(key: &FlowKey) -> Vec<u8> {
     let mut out = Vec::with_capacity(160);

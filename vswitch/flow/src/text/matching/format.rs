@@ -13,8 +13,8 @@ pub fn format_match(matching: &SparseMatch, style: Style, names: &dyn Names, out
     print(&key, &mask, style, names, out);
 }
 
-/// A packet with its metadata, as OVS prints it (`flow_format`: the line `Flow:` of ofproto/trace, packet-ins): the fields that the packet
-/// has, and the metadata that is not 0.
+/// A packet with its metadata, as OVS prints it (`flow_format`: the line `Flow:` of ofproto/trace,
+/// packet-ins): the fields that the packet has, and the metadata that is not 0.
 pub fn format_key(key: &FlowKey, style: Style, names: &dyn Names, out: &mut String) {
     print(key, &shown(key), style, names, out);
 }
@@ -181,7 +181,8 @@ impl Printer<'_> {
         self.number("ct_tp_dst", Field::CtTpDst);
     }
 
-    /// The keyword, if there is one. Returns whether it says the Ethernet type, and whether the protocol.
+    /// The keyword, if there is one. Returns whether it says the Ethernet type, and whether the
+    /// protocol.
     fn protocol(&mut self) -> (bool, bool) {
         if self.mask.get(Field::EthType) != Field::EthType.ones() {
             return (false, false);
@@ -233,7 +234,8 @@ impl Printer<'_> {
         }
     }
 
-    /// One tag: `dl_vlan=5,dl_vlan_pcp=0` if that says it, else `vlan_tci`. Names of the second one end in 1.
+    /// One tag: `dl_vlan=5,dl_vlan_pcp=0` if that says it, else `vlan_tci`. Names of the second one
+    /// end in 1.
     #[allow(clippy::cast_possible_truncation)] // 16-bit fields
     fn tag(&mut self, field: Field, [tci, vid, pcp]: [&str; 3]) {
         let (value, mask) = self.get(field);

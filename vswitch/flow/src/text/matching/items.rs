@@ -1,6 +1,7 @@
 //! A line as items.
 
-/// An item of a match or flow: a key and, unless it is a keyword, a value, with their columns (from 1).
+/// An item of a match or flow: a key and, unless it is a keyword, a value, with their columns (from
+/// 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item<'a> {
     /// The key.
@@ -13,7 +14,8 @@ pub struct Item<'a> {
     pub value_column: usize,
 }
 
-/// Splits `tcp, nw_dst=10.0.0.1` into its items. Items end at commas and blanks outside of quotes and parentheses.
+/// Splits `tcp, nw_dst=10.0.0.1` into its items. Items end at commas and blanks outside of quotes
+/// and parentheses.
 #[derive(Clone, Debug)]
 pub struct Items<'a> {
     text: &'a str,

@@ -1,5 +1,5 @@
-//! What Open vSwitch makes of a match: `ofputil_normalize_match`, and what a match loses or is refused for on its way into the switch
-//! (`nx_put_raw`, `nx_pull_raw`).
+//! What Open vSwitch makes of a match: `ofputil_normalize_match`, and what a match loses or is
+//! refused for on its way into the switch (`nx_put_raw`, `nx_pull_raw`).
 
 use crate::field::number::*;
 use crate::text::TextError;
@@ -72,7 +72,8 @@ impl Match<'_> {
         ))
     }
 
-    /// What depends on types and protocols, from the outer headers to the inner ones: what has gone is nobody's prerequisite.
+    /// What depends on types and protocols, from the outer headers to the inner ones: what has gone
+    /// is nobody's prerequisite.
     fn headers(&mut self) {
         // Words 31 and up hold nothing but such fields.
         if self.mask.0[Field::NwSrc.location().word as usize..=Field::IgmpGroup.location().word as usize] == [0; 12] {

@@ -1,4 +1,5 @@
-//! What Open vSwitch 3.1 has of each match: loaded with `ovs-ofctl -O OpenFlow15 add-flow`, read with `--no-stats dump-flows`.
+//! What Open vSwitch 3.1 has of each match: loaded with `ovs-ofctl -O OpenFlow15 add-flow`, read
+//! with `--no-stats dump-flows`.
 #![allow(clippy::cast_possible_truncation)] // small numbers of the cases
 
 use super::*;

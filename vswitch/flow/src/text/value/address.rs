@@ -118,7 +118,8 @@ pub(crate) fn push_ipv6(value: u128, mask: u128, out: &mut String) {
     }
 }
 
-/// As `inet_ntop` writes it: also `::1.2.3.4`, for addresses whose first 96 bits (and no more words) are 0.
+/// As `inet_ntop` writes it: also `::1.2.3.4`, for addresses whose first 96 bits (and no more
+/// words) are 0.
 #[allow(clippy::cast_possible_truncation)] // the low 32 bits
 fn push_ipv6_address(address: u128, out: &mut String) {
     if address >> 32 == 0 && address >> 16 != 0 {

@@ -20,7 +20,8 @@ const RESERVED: [(&str, PortNo); 10] = [
     ("UNSET", port::UNSET),
 ];
 
-/// A port: a number (16-bit forms of the reserved ones too), a reserved name in any case, or a port's name, in quotes or not.
+/// A port: a number (16-bit forms of the reserved ones too), a reserved name in any case, or a
+/// port's name, in quotes or not.
 ///
 /// # Errors
 /// When there is no such port.
@@ -41,7 +42,8 @@ pub fn parse_port(text: &str, names: &dyn Names) -> Result<PortNo, TextError> {
     })
 }
 
-/// As OVS prints it: reserved ports by their names, others by number, or by name if asked to and known.
+/// As OVS prints it: reserved ports by their names, others by number, or by name if asked to and
+/// known.
 pub fn format_port(number: PortNo, style: Style, names: &dyn Names, out: &mut String) {
     if let Some((name, _)) = RESERVED.iter().find(|(_, reserved)| *reserved == number) {
         return out.push_str(name);

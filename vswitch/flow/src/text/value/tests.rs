@@ -1,4 +1,5 @@
-//! Values as `set_field` prints them in Open vSwitch 3.1, ports, names and subfields. (Matches have their own tests.)
+//! Values as `set_field` prints them in Open vSwitch 3.1, ports, names and subfields. (Matches have
+//! their own tests.)
 #![allow(clippy::cast_possible_truncation)] // small numbers of the cases
 
 use super::*;

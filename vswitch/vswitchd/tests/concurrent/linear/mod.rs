@@ -1,11 +1,13 @@
-//! Is a history linearizable? Each operation must be explainable as happening at one moment between its call and its return, all of them
-//! in one order that gives every result that was seen.
+//! Is a history linearizable? Each operation must be explainable as happening at one moment between
+//! its call and its return, all of them in one order that gives every result that was seen.
 //!
-//! **Design**: the state is a few numbers (the version that each key has; 0: none). An operation demands some of them and sets others,
-//! so that a read, an unconditional transaction, and one whose success depends on the state are the same thing. The history is walked in the
-//! order of time with all the [`Config`]s that are possible so far (Lowe's just-in-time linearization): nothing is decided before a return
-//! demands it. What sets nothing is done as soon as it may be, which costs nobody anything. As each thread has one operation under way at
-//! a time, there are few configurations.
+//! **Design**: the state is a few numbers (the version that each key has; 0: none). An operation
+//! demands some of them and sets others, so that a read, an unconditional transaction, and one
+//! whose success depends on the state are the same thing. The history is walked in the order of
+//! time with all the [`Config`]s that are possible so far (Lowe's just-in-time linearization):
+//! nothing is decided before a return demands it. What sets nothing is done as soon as it may be,
+//! which costs nobody anything. As each thread has one operation under way at a time, there are few
+//! configurations.
 
 #[cfg(test)]
 mod tests;
@@ -120,7 +122,8 @@ pub(crate) fn check(ops: &[Op], start: &State) -> Result<(), String> {
         assert!(op.call <= op.ret && op.thread < THREADS_MAX, "no operation: {op:?}");
         events.extend([(op.call, false, i), (op.ret, true, i)]);
     }
-    // At the same time: calls first, as if they had overlapped. But a thread's own return comes before its next call.
+    // At the same time: calls first, as if they had overlapped. But a thread's own return comes
+    // before its next call.
     events.sort_by_key(|(time, is_return, i)| (*time, *is_return, *i));
     let mut under_way: Vec<Option<&Op>> = vec![None; THREADS_MAX];
     let mut configs = HashSet::from([Config { state: *start, done: 0 }]);

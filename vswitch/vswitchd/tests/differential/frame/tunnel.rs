@@ -1,5 +1,6 @@
-//! Tunnel headers and what is in them: `geneve=(vni=5 opts=ffff/80/01020304 inner=(tcp))`, `vxlan=(vni=5 inner=(..))`,
-//! `gre=(key=5 inner=(..))`. `rest=HEX` instead of `inner=` is whatever bytes. What is not given is as it should be.
+//! Tunnel headers and what is in them: `geneve=(vni=5 opts=ffff/80/01020304 inner=(tcp))`,
+//! `vxlan=(vni=5 inner=(..))`, `gre=(key=5 inner=(..))`. `rest=HEX` instead of `inner=` is whatever
+//! bytes. What is not given is as it should be.
 
 use super::words::{int, parse, split};
 use super::{Names, number, sum};
@@ -16,7 +17,8 @@ pub(crate) fn tunnel_payload(kind: &str, words: &str) -> Vec<u8> {
     payload(kind, words, &Names::new()).expect("a kind of tunnel").unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Parses `(WORDS)` of a header of this kind; the bytes from the header on. None: no tunnel header is called so.
+/// Parses `(WORDS)` of a header of this kind; the bytes from the header on. None: no tunnel header
+/// is called so.
 pub(super) fn payload(kind: &str, value: &str, names: &Names) -> Option<Result<Vec<u8>, String>> {
     let header = match kind {
         "geneve" => geneve,
@@ -82,7 +84,8 @@ impl<'a> Words<'a> {
     }
 }
 
-/// `vni=N opts=CLASS/TYPE/HEX,... oam crit version=N optlen=WORDS proto=N reserved=N` (RFC 8926, 3.4).
+/// `vni=N opts=CLASS/TYPE/HEX,... oam crit version=N optlen=WORDS proto=N reserved=N` (RFC 8926,
+/// 3.4).
 fn geneve(words: &Words<'_>) -> Option<Vec<u8>> {
     let mut options = Vec::new();
     for option in words.get("opts").into_iter().flat_map(|text| text.split(',')) {

@@ -20,7 +20,8 @@ pub(crate) struct Features {
     pub(crate) hashes: bool,
     pub(crate) backward: bool,
     pub(crate) timeouts: bool,
-    /// Tags are pushed and popped; else there may be select groups (deviation select-groups-do-not-recirculate).
+    /// Tags are pushed and popped; else there may be select groups (deviation
+    /// select-groups-do-not-recirculate).
     pub(crate) vlans: bool,
 }
 
@@ -314,8 +315,8 @@ impl Place<'_> {
     }
 }
 
-/// A random `learn` for a table and priority of its own (what it learns never overlaps anything of equal priority), and the protocol
-/// of flows that may have it.
+/// A random `learn` for a table and priority of its own (what it learns never overlaps anything of
+/// equal priority), and the protocol of flows that may have it.
 pub(crate) fn random_learn(table: u8, priority: usize, timeouts: bool, rng: &mut Rng) -> (Proto, String) {
     let proto = rng.pick(&[
         Proto::Any,

@@ -1,4 +1,5 @@
-//! What happens between packets: flows, groups and meters change, time goes on, ports go down and up.
+//! What happens between packets: flows, groups and meters change, time goes on, ports go down and
+//! up.
 
 use super::program::{Program, control};
 use super::rng::Rng;
@@ -48,7 +49,8 @@ pub(crate) fn random(program: &mut Program, rng: &mut Rng) -> Vec<Step> {
             let id = program.groups.remove(at);
             vec![control("del-groups", &format!("group_id={id}"))]
         }
-        // Never such that a deadline falls on the moment of another step: what happens then is not defined.
+        // Never such that a deadline falls on the moment of another step: what happens then is not
+        // defined.
         _ if program.features.timeouts || program.features.meters => {
             vec![Step::Warp(u64::try_from(rng.between(1, 4) * 1000 + 137).expect("small"))]
         }

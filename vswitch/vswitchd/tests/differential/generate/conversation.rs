@@ -1,4 +1,5 @@
-//! Conversations: TCP from handshake to end with what can go wrong, UDP, ICMP echoes, errors about all of them; many at once.
+//! Conversations: TCP from handshake to end with what can go wrong, UDP, ICMP echoes, errors about
+//! all of them; many at once.
 
 use super::rng::Rng;
 use super::stateful::{Addresses, Nat, Stateful};
@@ -92,7 +93,8 @@ impl<'a> Conversations<'a> {
         let protocols = [Protocol::Tcp, Protocol::Tcp, Protocol::Udp, Protocol::Udp, Protocol::Icmp];
         let protocol = rng.pick(if program.pings() { &protocols } else { &protocols[..4] });
         let own = u16::try_from(2000 + self.begun).expect("small");
-        // Many hosts that use the same port; a conversation of its own mostly, else TCP's would open again.
+        // Many hosts that use the same port; a conversation of its own mostly, else TCP's would
+        // open again.
         let sport = if protocol == Protocol::Udp && rng.chance(50) { rng.pick(&[1000, 511, 1023, 65535]) } else { own };
         let asked_port = rng.pick(&program.ports);
         let is_virtual = program.translates(Nat::Destination) && rng.chance(70);

@@ -1,4 +1,5 @@
-//! Random programs whose masks have many matches each, so that tables are looked up in stages and by prefixes; and packets that most of them miss.
+//! Random programs whose masks have many matches each, so that tables are looked up in stages and
+//! by prefixes; and packets that most of them miss.
 
 use super::rng::Rng;
 use crate::frame::Names;

@@ -1,4 +1,5 @@
-//! The fields that the generator uses: their names in matches, in set_field and in subfields, and when they exist.
+//! The fields that the generator uses: their names in matches, in set_field and in subfields, and
+//! when they exist.
 
 use super::rng::Rng;
 use crate::frame::Kind;

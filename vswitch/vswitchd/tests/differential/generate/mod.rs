@@ -1,8 +1,9 @@
 //! Random programs and packets, from a seed.
 //!
-//! **Design**: a program draws the values of its matches and its packets from the same small [`universe::Universe`], and most packets are made
-//! to fit one of its flows, so that flows are hit and overlap. Flows of a table have priorities of their own: which of two overlapping flows
-//! of equal priority wins is not defined.
+//! **Design**: a program draws the values of its matches and its packets from the same small
+//! [`universe::Universe`], and most packets are made to fit one of its flows, so that flows are hit
+//! and overlap. Flows of a table have priorities of their own: which of two overlapping flows of
+//! equal priority wins is not defined.
 
 mod actions;
 mod changes;

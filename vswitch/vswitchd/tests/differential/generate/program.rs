@@ -333,12 +333,14 @@ impl Summary {
         assert!(percent(self.connections, self.packets) >= 10, "few connections come or change: {self:?}");
         assert!(percent(self.translated, self.connections) >= 15, "few connections are translated: {self:?}");
         assert!(percent(self.flows_hit, self.flows) >= 40, "few flows are hit: {self:?}");
-        // 3.1 does not survive one of ten: somewhere it loses hold of its memory, after some hundred packets.
+        // 3.1 does not survive one of ten: somewhere it loses hold of its memory, after some
+        // hundred packets.
         assert!(self.died * 5 <= self.programs && self.refused == 0, "Open vSwitch dies often, or refuses: {self:?}");
     }
 }
 
-/// Whether a connection's reply does not go back to where the original came from, or the other way round.
+/// Whether a connection's reply does not go back to where the original came from, or the other way
+/// round.
 fn is_translated(line: &str) -> bool {
     let part = |from: &str, key: &str| {
         let (_, rest) = line.split_once(from)?;

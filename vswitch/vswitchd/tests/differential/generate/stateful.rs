@@ -1,14 +1,17 @@
 //! Random programs that track connections, and conversations through them.
 //!
-//! **Design**: a few tables in a row; a packet goes from one to the next through `ct(table=)` or `resubmit`, never back, so that it stays
-//! within Open vSwitch's six recirculations. What flows match, commit and translate to comes from the same few addresses that the
-//! conversations have.
+//! **Design**: a few tables in a row; a packet goes from one to the next through `ct(table=)` or
+//! `resubmit`, never back, so that it stays within Open vSwitch's six recirculations. What flows
+//! match, commit and translate to comes from the same few addresses that the conversations have.
 //!
-//! **Avoided**, since Open vSwitch does it differently by our choice (`deviations.rs`), at random, or not at all: `nat` without an address in a
-//! commit; ranges of addresses and ports, and a fixed source port (what is free is chosen at random, or runs out); the same ICMP id from two
-//! hosts, or from one that is looked up again behind its translation ([`Stateful::pings`]), and NAT of protocols without ports; limits of zones; SCTP; fragments; a SYN on a closed connection where there is NAT; two commits in
-//! one zone where one translates (the plain one's reply tuple may be taken); `force` and NAT; action sets (Open vSwitch dies);
-//! matches on addresses and ports, or their changes, behind ct(nat) in one list.
+//! **Avoided**, since Open vSwitch does it differently by our choice (`deviations.rs`), at random,
+//! or not at all: `nat` without an address in a commit; ranges of addresses and ports, and a fixed
+//! source port (what is free is chosen at random, or runs out); the same ICMP id from two hosts, or
+//! from one that is looked up again behind its translation ([`Stateful::pings`]), and NAT of
+//! protocols without ports; limits of zones; SCTP; fragments; a SYN on a closed connection where
+//! there is NAT; two commits in one zone where one translates (the plain one's reply tuple may be
+//! taken); `force` and NAT; action sets (Open vSwitch dies); matches on addresses and ports, or
+//! their changes, behind ct(nat) in one list.
 
 use super::conversation::Conversations;
 use super::rng::Rng;
@@ -26,7 +29,8 @@ pub(crate) enum Nat {
     Both,
 }
 
-/// The addresses that a program and its conversations share. Clients are behind ports 1 and 2, servers behind 3 and 4.
+/// The addresses that a program and its conversations share. Clients are behind ports 1 and 2,
+/// servers behind 3 and 4.
 #[derive(Clone, Debug)]
 pub(crate) struct Addresses {
     pub(crate) clients: Vec<String>,
@@ -54,7 +58,8 @@ pub(crate) struct Stateful {
     taken: usize,
 }
 
-/// Conditions on what ct() found; each implies that it found a valid connection, or says nothing that needs one.
+/// Conditions on what ct() found; each implies that it found a valid connection, or says nothing
+/// that needs one.
 const VALID: [&str; 8] = [
     "ct_state=+new+trk",
     "ct_state=+est+trk",
@@ -135,7 +140,8 @@ impl Stateful {
         if v6 { &self.addresses6 } else { &self.v4 }
     }
 
-    /// Whether there is ICMP. Where there is NAT, a packet may come to a zone twice, translated already, and then be new: a clash of ids.
+    /// Whether there is ICMP. Where there is NAT, a packet may come to a zone twice, translated
+    /// already, and then be new: a clash of ids.
     pub(crate) fn pings(&self) -> bool {
         self.nat == Nat::None || self.zones.len() == 1
     }

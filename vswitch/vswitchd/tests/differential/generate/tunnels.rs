@@ -1,9 +1,11 @@
-//! A random scenario made one of tunnels: some of its outputs go into tunnels, some of its flows are for what comes out of them, and some of its packets come
-//! in one, by port 1.
+//! A random scenario made one of tunnels: some of its outputs go into tunnels, some of its flows
+//! are for what comes out of them, and some of its packets come in one, by port 1.
 //!
-//! **Design**: the scenario's text is changed, so that all else of a program stays as it is. The underlay is fixed: what LOCAL sends leaves by port 1, and
-//! what comes in by port 1 for LOCAL's address goes there. All peers are known neighbours (Open vSwitch asks for others with each packet), a program
-//! writes no `pkt_mark` (Open vSwitch routes by it), and no flood reaches a tunnel (the order of its copies is not defined).
+//! **Design**: the scenario's text is changed, so that all else of a program stays as it is. The
+//! underlay is fixed: what LOCAL sends leaves by port 1, and what comes in by port 1 for LOCAL's
+//! address goes there. All peers are known neighbours (Open vSwitch asks for others with each
+//! packet), a program writes no `pkt_mark` (Open vSwitch routes by it), and no flood reaches a
+//! tunnel (the order of its copies is not defined).
 
 use super::rng::Rng;
 use crate::frame::{Frame, Kind, tunnel_payload};

@@ -1,7 +1,9 @@
-//! Packets that show whether a decision that looks at fewer bits than Open vSwitch's is right for all of its packets.
+//! Packets that show whether a decision that looks at fewer bits than Open vSwitch's is right for
+//! all of its packets.
 //!
-//! Behind a packet comes another one that differs in one bit: one that Open vSwitch looked at, and ours did not. Our switch answers it from its caches, if
-//! the other decisions on its way do not look at that bit; Open vSwitch decides anew. Both must do the same.
+//! Behind a packet comes another one that differs in one bit: one that Open vSwitch looked at, and
+//! ours did not. Our switch answers it from its caches, if the other decisions on its way do not
+//! look at that bit; Open vSwitch decides anew. Both must do the same.
 
 use super::Decision;
 use crate::scenario::Step;
@@ -10,7 +12,8 @@ use std::ops::Range;
 use vswitch_flow::extract::extract;
 use vswitch_flow::{Field, FlowKey};
 
-/// Number of a packet's step, a decision of ours about it, and bits that only Open vSwitch looks at.
+/// Number of a packet's step, a decision of ours about it, and bits that only Open vSwitch looks
+/// at.
 pub(super) type Wider = (usize, Decision, Field, u128);
 
 /// IP protocols that have ports and a checksum that is a sum.
@@ -19,7 +22,8 @@ const UDP: u128 = 17;
 const ICMP: u128 = 1;
 const ICMPV6: u128 = 58;
 
-/// The scenario with such packets in it, and how many there are. One for each field of each decision.
+/// The scenario with such packets in it, and how many there are. One for each field of each
+/// decision.
 pub(super) fn with(steps: &[Step], wider: &[Wider]) -> (Vec<Step>, usize) {
     let mut tried = BTreeSet::new();
     let (mut all, mut flipped) = (Vec::new(), 0);
@@ -40,8 +44,8 @@ pub(super) fn with(steps: &[Step], wider: &[Wider]) -> (Vec<Step>, usize) {
     (all, flipped)
 }
 
-/// The packet with the lowest of some bits of a field flipped, its checksums as right or wrong as before. None: it has no such field, or
-/// would be a packet of another kind.
+/// The packet with the lowest of some bits of a field flipped, its checksums as right or wrong as
+/// before. None: it has no such field, or would be a packet of another kind.
 fn flip(packet: &[u8], field: Field, bits: u128) -> Option<Vec<u8>> {
     let mut key = FlowKey::default();
     let layers = extract(packet, packet.len(), &mut key);

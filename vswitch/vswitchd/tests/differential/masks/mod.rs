@@ -1,15 +1,18 @@
 //! The masks of decisions: which bits of a packet a switch looked at.
 //!
-//! A decision that looks at more bits than that of Open vSwitch is for fewer packets: it costs misses. One that looks at fewer may be for
-//! packets that it does not fit: it may be wrong. Each difference has a reason in [`reasons::REASONS`], or is a fault.
+//! A decision that looks at more bits than that of Open vSwitch is for fewer packets: it costs
+//! misses. One that looks at fewer may be for packets that it does not fit: it may be wrong. Each
+//! difference has a reason in [`reasons::REASONS`], or is a fault.
 //!
 //! **Design**:
-//! - Both switches run a scenario with empty caches in front of every packet. Afterwards they tell what they hold: Open vSwitch the megaflows
-//!   of its datapath, ours those of its workers.
-//! - [`pairing`] puts those beside each other that are about the same packet at the same place of its way.
+//! - Both switches run a scenario with empty caches in front of every packet. Afterwards they tell
+//!   what they hold: Open vSwitch the megaflows of its datapath, ours those of its workers.
+//! - [`pairing`] puts those beside each other that are about the same packet at the same place of
+//!   its way.
 //! - [`Tally`] compares their masks.
-//! - [`flips`] tries the wider ones: it runs the scenario again, with the caches as they are in use. Behind each such packet comes another one that
-//!   differs in a bit which only Open vSwitch looks at.
+//! - [`flips`] tries the wider ones: it runs the scenario again, with the caches as they are in
+//!   use. Behind each such packet comes another one that differs in a bit which only Open vSwitch
+//!   looks at.
 
 pub(crate) mod datapath;
 mod flips;
@@ -38,7 +41,8 @@ pub(crate) struct Decision {
     pub(crate) in_port: String,
     pub(crate) key: FlowKey,
     pub(crate) mask: FlowMask,
-    /// The packet that it was made for, as far as the switch tells: ours does not, Open vSwitch tells all but TCP flags.
+    /// The packet that it was made for, as far as the switch tells: ours does not, Open vSwitch
+    /// tells all but TCP flags.
     pub(crate) packet: FlowKey,
 }
 
@@ -88,8 +92,8 @@ impl Decision {
         self.key.get(Field::RecircId)
     }
 
-    /// Whether it fits the packet that another one was made for. Metadata that a packet takes to a stage are those of the stage: the datapath of Open
-    /// vSwitch does not have them.
+    /// Whether it fits the packet that another one was made for. Metadata that a packet takes to a
+    /// stage are those of the stage: the datapath of Open vSwitch does not have them.
     fn fits(&self, other: &Self) -> bool {
         let differs = |field: &Field| (self.key.get(*field) ^ other.packet.get(*field)) & self.mask.get(*field) != 0;
         let is_told = |field: &Field| *field != Field::TcpFlags && (self.stage() == 0 || !is_frozen(*field));

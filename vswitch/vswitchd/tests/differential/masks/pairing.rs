@@ -1,11 +1,15 @@
-//! Which decision of ours is about the same packet, at the same place of its way, as which one of Open vSwitch's.
+//! Which decision of ours is about the same packet, at the same place of its way, as which one of
+//! Open vSwitch's.
 //!
-//! Both print how a packet goes on: `ct(...),recirc(N)` is another decision, for packets of stage N; `tnl_pop(...)` one about the inner packet.
-//! So a decision has a *place*: the forks that lead to it, each by its number among those of the decision before. Decisions at one place
-//! are about the same packet, unless several packets were under way (fragments). Then a pair is made only where no other one fits.
+//! Both print how a packet goes on: `ct(...),recirc(N)` is another decision, for packets of stage
+//! N; `tnl_pop(...)` one about the inner packet. So a decision has a *place*: the forks that lead
+//! to it, each by its number among those of the decision before. Decisions at one place are about
+//! the same packet, unless several packets were under way (fragments). Then a pair is made only
+//! where no other one fits.
 //!
-//! Open vSwitch ends a decision in three more cases, in which ours goes on: at the hash of a select group, and where headers are to be read
-//! again. There its decision and the one that goes on count as one.
+//! Open vSwitch ends a decision in three more cases, in which ours goes on: at the hash of a select
+//! group, and where headers are to be read again. There its decision and the one that goes on count
+//! as one.
 
 use super::Decision;
 use std::collections::BTreeMap;

@@ -56,8 +56,9 @@ impl Program {
         words.iter().any(|word| self.text.contains(word))
     }
 
-    /// Bits of a field at which flows look that were added before one that the packet of a decision may have met, of the same table and
-    /// priority and with another mask, and that this packet does not fit.
+    /// Bits of a field at which flows look that were added before one that the packet of a decision
+    /// may have met, of the same table and priority and with another mask, and that this packet
+    /// does not fit.
     pub(super) fn ties(&self, field: Field, decision: &Decision) -> u128 {
         let packet = &decision.packet;
         let fits = |(key, mask): &(FlowKey, FlowMask), fields: &[Field]| {

@@ -57,15 +57,16 @@ impl Tally {
                 wider.extend(bits.into_iter().map(|(field, bits)| (i, ours.clone(), field, bits)));
             }
         }
-        // Nothing is learned from other packets where they differ anyhow; where each chooses by a hash of its own; and of tunnels, whose next hops each
-        // asks at its own pace.
+        // Nothing is learned from other packets where they differ anyhow; where each chooses by a
+        // hash of its own; and of tunnels, whose next hops each asks at its own pace.
         let differs = program.says(&["type=select", "multipath(", "bundle(", "tunnel "]);
         if are_same(&theirs, &ours) && !differs {
             self.flip(pair, what, steps, &wider);
         }
     }
 
-    /// Compares the masks of two decisions about one packet. Returns bits that only Open vSwitch looks at.
+    /// Compares the masks of two decisions about one packet. Returns bits that only Open vSwitch
+    /// looks at.
     fn compare(&mut self, what: &str, program: &Program, ours: &Decision, theirs: &Decision) -> Vec<(Field, u128)> {
         self.compared += 1;
         let (narrower, mut wider) = (ours.beyond(theirs), theirs.beyond(ours));

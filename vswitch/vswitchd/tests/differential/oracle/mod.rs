@@ -1,7 +1,9 @@
 //! Open vSwitch 3.1, userspace datapath, on dummy ports: what is right.
 //!
-//! **Design**: a private [`OpenVswitch`], started once and kept for all scenarios. Its clock is stopped and moves only by
-//! [`Subject::warp`]. A packet costs about half a millisecond: `netdev-dummy/receive` on a persistent control socket; a barrier on each controller's connection, behind which everything that the packet caused has happened; `revalidator/purge`,
+//! **Design**: a private [`OpenVswitch`], started once and kept for all scenarios. Its clock is
+//! stopped and moves only by [`Subject::warp`]. A packet costs about half a millisecond:
+//! `netdev-dummy/receive` on a persistent control socket; a barrier on each controller's
+//! connection, behind which everything that the packet caused has happened; `revalidator/purge`,
 //! without which Open vSwitch answers from caches that are out of date and counts late.
 
 mod capture;
@@ -129,7 +131,8 @@ impl Oracle {
         self.collect()
     }
 
-    /// Makes the revalidators look at all megaflows: afterwards flows have expired, and what waited for all threads is done.
+    /// Makes the revalidators look at all megaflows: afterwards flows have expired, and what waited
+    /// for all threads is done.
     fn revalidate(&mut self) -> Effect {
         let mut effect = self.settle();
         self.second_ctl.send("revalidator/wait", &[]);
@@ -269,7 +272,8 @@ impl Subject for Oracle {
             }
             self.controllers[0].barrier();
         }
-        // The port's new state is known; some rounds of the main loop later translation knows it too.
+        // The port's new state is known; some rounds of the main loop later translation knows it
+        // too.
         (0..3).for_each(|_| drop(self.ctl.run("version", &[])));
         self.settle()
     }
@@ -295,7 +299,8 @@ impl Subject for Oracle {
     }
 
     fn warp(&mut self, ms: u64) -> Effect {
-        // In pieces: a controller that says nothing for 5 s is thought to be dead, unless much more passes at once. A piece takes 10 ms.
+        // In pieces: a controller that says nothing for 5 s is thought to be dead, unless much more
+        // passes at once. A piece takes 10 ms.
         let mut effect = Effect::default();
         let most = if ms > 10_000 { LARGE_PIECE } else { PIECE };
         for piece in (0..ms).step_by(most).map(|start| (ms - start).min(most as u64)) {

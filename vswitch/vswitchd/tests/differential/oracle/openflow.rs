@@ -1,5 +1,5 @@
-//! A controller of the oracle: a connection of our own to the bridge's management socket, for what `ovs-ofctl monitor`
-//! would print: packet-ins with all their properties, and flow-removed events.
+//! A controller of the oracle: a connection of our own to the bridge's management socket, for what
+//! `ovs-ofctl monitor` would print: packet-ins with all their properties, and flow-removed events.
 
 use super::{ANSWER_LIMIT, hangs};
 use crate::record::{Effect, PacketIn};
@@ -48,7 +48,8 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// Connects, and asks for packet-ins of this controller id (and flow-removed events if `flow_events`).
+    /// Connects, and asks for packet-ins of this controller id (and flow-removed events if
+    /// `flow_events`).
     pub(crate) fn connect(socket: &Path, id: u16, flow_events: bool) -> Self {
         let stream = UnixStream::connect(socket).unwrap_or_else(|error| panic!("{}: {error}", socket.display()));
         stream.set_read_timeout(Some(ANSWER_LIMIT)).expect("a timeout");
@@ -89,13 +90,15 @@ impl Controller {
         self.barrier();
     }
 
-    /// Adds a flow to the last table and takes it away again: a change makes the revalidators look at all megaflows.
+    /// Adds a flow to the last table and takes it away again: a change makes the revalidators look
+    /// at all megaflows.
     pub(crate) fn make_a_change(&mut self) {
         for command in [0, 4] {
             let mut body = vec![0; 16]; // cookie and mask
             body.extend_from_slice(&[253, command, 0, 0, 0, 0, 0, 0]);
             body.extend_from_slice(&[0xff; 12]); // buffer, port and group: none
-            body.extend_from_slice(&[0, 0, 0, 0, 0, 1, 0, 4, 0, 0, 0, 0]); // flags, importance; matches everything
+            // flags, importance; matches everything
+            body.extend_from_slice(&[0, 0, 0, 0, 0, 1, 0, 4, 0, 0, 0, 0]);
             self.send(kind::FLOW_MOD, &body);
         }
     }

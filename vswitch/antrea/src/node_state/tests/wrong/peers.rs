@@ -100,7 +100,8 @@ fn of_peers_with_overlapping_prefixes_the_one_in_force_keeps_its_route() {
         let node_state = node_state(&document_node(), both.into());
         assert_eq!(route(&node_state, "10.10.1.0/24").as_deref(), Some("192.168.77.113"));
     }
-    // A peer without an effect has no prefix, wherever its name is; a plan that is not done changes nothing.
+    // A peer without an effect has no prefix, wherever its name is; a plan that is not done changes
+    // nothing.
     let useless = || with("a3", &["10.10.1.0/24"], "192.168.77.102");
     let mut node_state = node_state(&document_node(), vec![useless(), old()]);
     assert_eq!(route(&node_state, "10.10.1.0/24").as_deref(), Some("192.168.77.112"));

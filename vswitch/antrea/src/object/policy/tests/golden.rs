@@ -48,7 +48,8 @@ fn theirs(node_state: &NodeState, table: Table, corrections: &[(&str, &str)]) ->
     lines
 }
 
-/// Difference 1: conj 4 has both clauses at one priority; conj 14 matches web's port, and sets its own number. Difference 2: priorities.
+/// Difference 1: conj 4 has both clauses at one priority; conj 14 matches web's port, and sets its
+/// own number. Difference 2: priorities.
 const INGRESS: &[(&str, &str)] = &[
     ("priority=14500,reg1=0x7 actions=conjunction(14,2/3)", "priority=14600,reg1=0x25 actions=conjunction(14,2/3)"),
     (

@@ -1,4 +1,5 @@
-//! What flows decide is what policies say: the tables' clauses, looked up by the reference classifier, against a reading of the messages.
+//! What flows decide is what policies say: the tables' clauses, looked up by the reference
+//! classifier, against a reading of the messages.
 
 use super::random::{policy, world};
 use super::*;

@@ -275,7 +275,8 @@ fn prefix(cidr: &str) -> v1::IpBlock {
     v1::IpBlock { cidr: cidr.to_owned(), ..v1::IpBlock::default() }
 }
 
-/// What Antrea refuses of rules about groups: nobody is there whom one could refuse, and IGMP has no other side.
+/// What Antrea refuses of rules about groups: nobody is there whom one could refuse, and IGMP has
+/// no other side.
 #[test]
 fn groups_are_neither_refused_nor_passed_and_igmp_has_no_peer() {
     let to = |group: &str, action: v1::RuleAction| {

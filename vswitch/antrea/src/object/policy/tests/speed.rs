@@ -1,4 +1,5 @@
-//! What a change of one address costs: printed, not asserted, since machines differ. What is asserted is that nothing else changes.
+//! What a change of one address costs: printed, not asserted, since machines differ. What is
+//! asserted is that nothing else changes.
 
 use super::*;
 use crate::testing::apply;

@@ -1,4 +1,5 @@
-//! What is wrong, off or not there never lets pass what the intended policies deny, in whatever way it is wrong.
+//! What is wrong, off or not there never lets pass what the intended policies deny, in whatever way
+//! it is wrong.
 
 use super::random::{policy, world};
 use super::*;
@@ -198,7 +199,8 @@ proptest! {
             // No policy names the client: it is as it was.
             prop_assert!(pod != 2 || found, "the client is cut: {:?} egress {}", key, is_egress);
         }
-        // What is told: refused by name, and in force. A retry of the same changes nothing, the right ones replace all of it.
+        // What is told: refused by name, and in force. A retry of the same changes nothing, the
+        // right ones replace all of it.
         let again = real.plan(Write { objects: written, valid_only: true, ..Write::default() });
         prop_assert!(again.updates.is_empty(), "{:?}", again.updates);
         let refused = again.result.statuses.iter().filter(|status| status.outcome() == v1::ObjectOutcome::Refused).count();

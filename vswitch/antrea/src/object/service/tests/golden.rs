@@ -59,7 +59,8 @@ fn service_lb_is_the_documents_with_restoring_flows_beside_it() {
     let mut wanted: BTreeSet<String> =
         document.iter().map(|line| normal(&facts, &service_lb(&node_state, line))).collect();
     assert_eq!(wanted.len(), 9, "the document's flows 1 to 9");
-    // Difference 6: beside each choice a flow for repeated first packets, with its marks, without its group.
+    // Difference 6: beside each choice a flow for repeated first packets, with its marks, without
+    // its group.
     let beside = |line: &String| {
         let (head, actions) = line.split_once(" actions=").filter(|_| line.contains(",group:"))?;
         let head = head.replace("reg4=0x10000/", "reg4=0x40000/").replace("reg4=0x90000/", "reg4=0xc0000/");

@@ -1,4 +1,5 @@
-//! Any sequence of increments ends where one write of its end does; what is reverted has never been.
+//! Any sequence of increments ends where one write of its end does; what is reverted has never
+//! been.
 
 use crate::testing::{document_node, line, node_state};
 use crate::{Key, ObjectKind, Object, NodeState, Write};
@@ -234,7 +235,8 @@ proptest! {
             increments.settle(plan);
             prop_assert_eq!(there.all(), bridge(increments.store().everything()).all());
         }
-        // Endpoints of a port that their Service has no more have no effect, and would be refused by now.
+        // Endpoints of a port that their Service has no more have no effect, and would be refused
+        // by now.
         let effective = |key: &Key| key.kind != ObjectKind::Endpoints || !increments.degraded().contains_key(key);
         let end = increments.desired().all().filter(|(key, _)| effective(key));
         let end: Vec<Message> = end.map(|(_, entry)| entry.message.clone()).collect();

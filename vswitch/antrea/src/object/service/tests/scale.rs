@@ -1,4 +1,5 @@
-//! What many Services take. Not timed as a test: `cargo nextest run --release -p vswitch-antrea --run-ignored only -E 'test(scale)' --no-capture`.
+//! What many Services take. Not timed as a test: `cargo nextest run --release -p vswitch-antrea
+//! --run-ignored only -E 'test(scale)' --no-capture`.
 
 use super::{cluster_ip, endpoints};
 use crate::Write;

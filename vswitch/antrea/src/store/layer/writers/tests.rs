@@ -92,7 +92,8 @@ fn one_of_ten_thousand_that_write_the_same_costs_what_one_of_two_costs() {
     layer.insert(&0, &key(10_000), &Arc::new(vec![1]));
     layer.remove(&0, &key(3));
     assert_eq!((layer.changes(&mut conflicts), LOOKED_AT.get()), (Vec::new(), 0));
-    // All become something else, one after the other: they are put together once, when it is asked for.
+    // All become something else, one after the other: they are put together once, when it is asked
+    // for.
     (0..5000).for_each(|number| layer.insert(&0, &key(number), &Arc::new(vec![2])));
     assert_eq!((layer.changes(&mut conflicts).len(), LOOKED_AT.get()), (1, 10_001));
     (5000..=10_000).for_each(|number| layer.insert(&0, &key(number), &Arc::new(vec![2])));

@@ -175,7 +175,8 @@ async fn what_is_refused_is_answered_as_it_came_in() {
         let ends = "10, 10, 0, 99, 10, 10, 0, 24, ";
         assert!(done[at].contains(&format!("{ends}3, {code}, ")) && done[at].contains("Output"), "{}", done[at]);
     }
-    // One from a tunnel goes back to where it came from; of one that nobody knows as it came in there is no answer.
+    // One from a tunnel goes back to where it came from; of one that nobody knows as it came in
+    // there is no answer.
     running.give(&refused(POLICY, &[1, 2], BY_RULE | 1));
     running.says(&to_answer(&mut events).await.token, PacketVerdict::Reject).await.expect("it waits");
     assert!(running.done()[2].contains("Move"), "{:?}", running.done());

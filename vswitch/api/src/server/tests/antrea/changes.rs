@@ -86,7 +86,8 @@ async fn a_link_that_is_lost_is_told_of_whoever_has_the_port() {
     running.add_port("br-int", internal("spare")).await.expect("a new port");
     let mut events = running.events(&[EventKind::ObjectChanged]).await;
     started(&mut events).await;
-    // Ports of nobody tell nothing. Links that change at once may be told at once: each is waited for.
+    // Ports of nobody tell nothing. Links that change at once may be told at once: each is waited
+    // for.
     running.switch.link("br-int", "spare", false);
     running.switch.link("br-int", "db", false);
     running.switch.link("br-int", "web", false);

@@ -1,4 +1,5 @@
-//! The bridge behind the uplink: what it must be, what is written there and when, and that nothing stays.
+//! The bridge behind the uplink: what it must be, what is written there and when, and that nothing
+//! stays.
 
 use super::super::{Running, internal, soon};
 use super::telling::{event, started};
@@ -39,7 +40,8 @@ fn egress() -> v1::Egress {
 }
 
 impl Running {
-    /// As [`Self::with_node`], with a bridge behind an uplink: its VTEP, and the two ends between them.
+    /// As [`Self::with_node`], with a bridge behind an uplink: its VTEP, and the two ends between
+    /// them.
     async fn with_uplink() -> Self {
         let running = Self::with_node().await;
         running.add_bridge("br-phy").await.expect("a new bridge");
@@ -140,7 +142,8 @@ async fn it_follows_what_objects_need_and_nothing_stays() {
     };
     assert_eq!(soon("the Egress", told).await, v1::ObjectOutcome::Applied);
 
-    // What somebody else takes away comes again: addresses by themselves, flows with a sync that looks.
+    // What somebody else takes away comes again: addresses by themselves, flows with a sync that
+    // looks.
     let change = vswitch_control::PortChange {
         addresses: Some(vec!["192.168.77.102/24".parse().expect("an address")]),
         ..vswitch_control::PortChange::default()

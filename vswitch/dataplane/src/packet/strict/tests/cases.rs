@@ -6,7 +6,8 @@ use vswitch_testkit::frames::*;
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
-/// Case, what is fed in, the frame, what rules see of it, and why a strict port refuses it ("-": it does not).
+/// Case, what is fed in, the frame, what rules see of it, and why a strict port refuses it ("-": it
+/// does not).
 type Case = (&'static str, &'static str, Vec<u8>, &'static str, &'static str);
 
 fn run(cases: Vec<Case>) {
@@ -78,7 +79,8 @@ fn p01_to_p04_link() {
         ("P04", "no bottom", eth(0x8848, &[0, 1, 0, 64].repeat(3)), "", "mpls_depth"),
         ("P04", "half a label", eth(0x8847, &[0, 1]), "", "mpls_depth"),
     ];
-    // What rules see of tags and labels is the business of extraction's tests: here only that nothing changes it.
+    // What rules see of tags and labels is the business of extraction's tests: here only that
+    // nothing changes it.
     for case in &mut cases {
         if case.3.is_empty() || matches!(case.0, "P04") {
             case.3 = fields(&case.2).leak();

@@ -1,4 +1,5 @@
-//! Packets that a strict port refuses, packets that it lets pass, and what rules see of both by default.
+//! Packets that a strict port refuses, packets that it lets pass, and what rules see of both by
+//! default.
 
 mod cases;
 mod properties;

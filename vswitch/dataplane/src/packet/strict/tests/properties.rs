@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use vswitch_dpdk::{Csum, Mempool};
 use vswitch_testkit::frames::*;
 
-/// A frame's name, its bytes, and the reasons for what is cut off: below each length, from the front.
+/// A frame's name, its bytes, and the reasons for what is cut off: below each length, from the
+/// front.
 type Good = (&'static str, Vec<u8>, Vec<(usize, &'static str)>);
 
 fn good() -> Vec<Good> {

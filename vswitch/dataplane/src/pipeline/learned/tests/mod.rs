@@ -1,4 +1,5 @@
-//! Learned rules: what they are, how they get along with hand-made ones and with transactions, and what readers may rely on.
+//! Learned rules: what they are, how they get along with hand-made ones and with transactions, and
+//! what readers may rely on.
 
 mod control;
 mod threads;
@@ -110,7 +111,8 @@ impl Bench {
         infos.iter().map(text).collect()
     }
 
-    /// What a packet finds: the cookie of the rule, learned ones before hand-made ones of equal priority.
+    /// What a packet finds: the cookie of the rule, learned ones before hand-made ones of equal
+    /// priority.
     fn finds(&self, from: u32) -> Option<u64> {
         find(&self.state.program(), from).map(|rule| rule.cookie)
     }
@@ -238,7 +240,8 @@ fn a_learned_flow_is_refreshed_and_nothing_else() {
     bench.learn(&Learn { cookie: 6, hard_timeout: 99, ..learn() }, 1);
     assert_eq!(bench.flows()[1], "7:6 10/20 0 3000 1", "the rest of what there was stays");
     assert_eq!(bench.changes.epoch(), epoch + 2);
-    // Other timeouts than the flow has, as after a FIN: it keeps its own, however often it is learned.
+    // Other timeouts than the flow has, as after a FIN: it keeps its own, however often it is
+    // learned.
     assert!(bench.learn(&Learn { cookie: 6, idle_timeout: 3, ..learn() }, 1));
     assert_eq!(bench.changes.epoch(), epoch + 2);
     assert_eq!((bench.finds(1), bench.finds(9), bench.finds(2)), (Some(6), Some(0x90), None));

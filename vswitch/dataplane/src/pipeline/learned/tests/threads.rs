@@ -4,8 +4,9 @@ use super::*;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// A decision remembers the epoch that it began in, and moves on to a later one as long as no table that it used has changed
-/// since. Once a learn that it has not seen is done, it must know that it is stale.
+/// A decision remembers the epoch that it began in, and moves on to a later one as long as no table
+/// that it used has changed since. Once a learn that it has not seen is done, it must know that it
+/// is stale.
 #[test]
 fn an_epoch_never_hides_a_change() {
     let changes = Arc::new(Changes::default());
@@ -57,8 +58,9 @@ fn an_epoch_never_hides_a_change() {
     assert!(stale.iter().all(|stale| stale.load(SeqCst) > 0), "{stale:?}");
 }
 
-/// Workers learn by the program that they have, as long as it tells them to; the control side takes the learn out and puts it
-/// back. When the workers have adopted a program without it, nothing learned is left, ever.
+/// Workers learn by the program that they have, as long as it tells them to; the control side takes
+/// the learn out and puts it back. When the workers have adopted a program without it, nothing
+/// learned is left, ever.
 #[test]
 fn nothing_is_left_of_a_learn_that_went() {
     const WORKERS: usize = 3;

@@ -1,4 +1,5 @@
-//! While workers go over from one program to the next: a packet sees the old one or the new one, never a mix.
+//! While workers go over from one program to the next: a packet sees the old one or the new one,
+//! never a mix.
 
 use super::*;
 
@@ -77,7 +78,8 @@ fn learned_meanwhile() {
         left.sort_unstable();
         left
     };
-    // What a worker has put in the place of a removed one stays: the transaction knew nothing of it.
+    // What a worker has put in the place of a removed one stays: the transaction knew nothing of
+    // it.
     assert_eq!((left(learned), left(&next)), (vec![1, 2, 3, 4], vec![1, 3, 4]));
     // Nothing of it when the transaction is given up.
     let begun = next.begin();

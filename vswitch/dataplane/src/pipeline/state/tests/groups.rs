@@ -110,7 +110,8 @@ fn bad_groups_are_refused_by_name() {
     }
 }
 
-/// 8,000 buckets of 16,384 go one by one, and others come: one change of the group. Who stays keeps his counters; who goes and comes starts over.
+/// 8,000 buckets of 16,384 go one by one, and others come: one change of the group. Who stays keeps
+/// his counters; who goes and comes starts over.
 #[test]
 fn many_buckets_go_at_once() {
     for selection in [Selection::Default, Selection::Maglev { param: 0 }] {

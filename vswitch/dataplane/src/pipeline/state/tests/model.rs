@@ -1,5 +1,5 @@
-//! Random transactions against a model that is as plain as can be: lists, copied for every transaction and searched from end to
-//! end.
+//! Random transactions against a model that is as plain as can be: lists, copied for every
+//! transaction and searched from end to end.
 
 use super::*;
 use proptest::prelude::*;

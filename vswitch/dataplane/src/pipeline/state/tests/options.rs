@@ -1,4 +1,5 @@
-//! Fields that options of Geneve are mapped to: who may use them, and when a mapping may go. Refused as by Open vSwitch 3.1, seen in its answers.
+//! Fields that options of Geneve are mapped to: who may use them, and when a mapping may go.
+//! Refused as by Open vSwitch 3.1, seen in its answers.
 
 use super::{Bench, Update};
 use vswitch_flow::spec::FlowFilter;

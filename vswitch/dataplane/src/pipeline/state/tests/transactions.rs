@@ -10,7 +10,8 @@ fn references_are_judged_on_the_final_state() {
     let metered = |reg0| add(0, 1, reg0, 3, &[Action::Meter(1)]);
     let (gone, meter_gone) = (Update::DeleteGroups(Some(1)), Update::DeleteMeters(None));
     let out_group = FlowFilter { out_group: Some(1), ..FlowFilter::default() };
-    // Updates on top of a group 1 and a meter 1 with a flow each (reg0 1 and 2); the flows that are there then, or the refusal.
+    // Updates on top of a group 1 and a meter 1 with a flow each (reg0 1 and 2); the flows that are
+    // there then, or the refusal.
     type Outcome = Result<&'static [&'static str], (usize, &'static str)>;
     let cases: &[(&str, &[Update], Outcome)] = &[
         ("the group goes", std::slice::from_ref(&gone), Ok(&["0/1:3"])),

@@ -31,7 +31,8 @@ fn stages(ops: &[Op], found: &mut Vec<Arc<Stage>>) {
     }
 }
 
-/// What becomes of a packet, and then of it (its bytes as they came in) in every stage with these fields added.
+/// What becomes of a packet, and then of it (its bytes as they came in) in every stage with these
+/// fields added.
 fn through(setup: &Setup, packet: &str, connection: &str) -> Vec<String> {
     let first = setup.run(packet);
     let mut todo = Vec::new();

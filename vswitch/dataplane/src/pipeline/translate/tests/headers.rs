@@ -77,7 +77,8 @@ fn fields_that_the_packet_lacks_are_not_set() {
 
 #[test]
 fn protocol_zero_is_no_header_to_write() {
-    // CVE-2023-1668: whether the header is written hangs on the protocol, so the protocol is in the mask.
+    // CVE-2023-1668: whether the header is written hangs on the protocol, so the protocol is in the
+    // mask.
     let setup = one("in_port=1", [set(Field::NwDst, 9), resubmit(1)]);
     let mut setup = setup;
     setup.flow(1, "ip,nw_dst=0.0.0.9", [out(2)]);
@@ -206,7 +207,8 @@ fn the_inner_tag_comes_up() {
     assert_eq!(run(&setup).0, kept);
 }
 
-/// Guards of neighbor discovery, as an agent writes them for each address of a Pod: five and more are looked up in stages.
+/// Guards of neighbor discovery, as an agent writes them for each address of a Pod: five and more
+/// are looked up in stages.
 fn guards(count: u32) -> Setup {
     let mut setup = Setup::new();
     setup.flow_in(0, 0, 0, "", [out(2)]);

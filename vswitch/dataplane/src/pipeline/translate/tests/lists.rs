@@ -121,7 +121,8 @@ fn exit_ends_callers_clones_and_the_action_set() {
     setup.flow(0, "in_port=1", [out(2), resubmit(1), out(3)]);
     setup.flow(1, "", [out(4), Action::Exit, out(5)]);
     assert_eq!(setup.ops(TCP), "p2,p4");
-    // As Open vSwitch 3.1: exit inside a clone ends the list around it, and no action set is executed.
+    // As Open vSwitch 3.1: exit inside a clone ends the list around it, and no action set is
+    // executed.
     setup.flow(1, "", [Action::Clone([out(4), Action::Exit].into()), out(5)]);
     assert_eq!(setup.ops(TCP), "p2,p4");
     setup.flow(0, "in_port=1", [Action::WriteActions([out(2)].into()), Action::GotoTable(2)]);

@@ -24,8 +24,8 @@ use vswitch_flow::spec::{FlowFlags, FlowSpec, GroupSpec, MeterSpec};
 use vswitch_flow::text::{NoNames, Style, format_match, parse_key, parse_match, parse_subfield};
 use vswitch_flow::{Action, Field, FlowKey, SparseMatch, Subfield};
 
-/// Bridges under construction; the first has ports `p1` to `p8` and `LOCAL`. Flows are not checked: what a packet-out or a bucket may
-/// do, a flow may do here.
+/// Bridges under construction; the first has ports `p1` to `p8` and `LOCAL`. Flows are not checked:
+/// what a packet-out or a bucket may do, a flow may do here.
 pub(super) struct Setup {
     pub(super) world: World,
     drafts: Vec<Draft>,

@@ -1,5 +1,5 @@
-//! Random programs and packets: a decision holds for every packet that agrees on its mask. A mask that is too wide is a security hole
-//! (CVE-2023-1668, CVE-2023-5366).
+//! Random programs and packets: a decision holds for every packet that agrees on its mask. A mask
+//! that is too wide is a security hole (CVE-2023-1668, CVE-2023-5366).
 
 use super::super::dp_hash;
 use super::generate::{Random, sanitize};

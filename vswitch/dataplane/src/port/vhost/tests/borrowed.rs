@@ -1,4 +1,5 @@
-//! Long packets that are borrowed from guests: which ones, that they arrive as they were, and that lies and changes on the way cost their owner only.
+//! Long packets that are borrowed from guests: which ones, that they arrive as they were, and that
+//! lies and changes on the way cost their owner only.
 
 use super::features::{tcp4, vnet};
 use super::frontend::*;
@@ -19,7 +20,8 @@ const BYTES: u64 = 0x50_0000;
 /// Bytes of the first piece of a packet of two.
 const FIRST: usize = 1000;
 
-/// Descriptors of pieces of these lengths, one behind the other from [`BYTES`] on; `flags` have all of them.
+/// Descriptors of pieces of these lengths, one behind the other from [`BYTES`] on; `flags` have all
+/// of them.
 fn pieces(lengths: &[usize], flags: u64) -> Vec<[u64; 4]> {
     let mut at = BYTES;
     let last = lengths.len() - 1;
@@ -113,7 +115,8 @@ fn long_packets_are_lent_in_all_shapes_and_others_copied() {
             assert_eq!(pool.in_use(), 0, "{what}");
         }
     }
-    // More than a burst's worth: a burst, and the rest with the next. What is one segment anyway goes the same way, as a copy.
+    // More than a burst's worth: a burst, and the rest with the next. What is one segment anyway
+    // goes the same way, as a copy.
     port.device.set_mtu(9000).expect("never fails");
     let one_segment = [&vnet(1, 1, 4000, 34, 16)[..], &[0, 0], &tcp4(3000)].concat();
     guest.memory.write_all_at(&long(2000), BYTES).expect("written");
@@ -247,7 +250,8 @@ fn rings_and_bytes_that_change_while_they_are_lent_cost_their_owner_only() {
     let mut scene = Scene::new();
     let seed = seed();
     let (guest, stop) = (running_guest(&scene.bad, &scene.bad_path, LENDS), AtomicBool::new(false));
-    // Headers of long packets everywhere in the memory that descriptors point to: of one piece, and in every other page of a short and a long piece.
+    // Headers of long packets everywhere in the memory that descriptors point to: of one piece, and
+    // in every other page of a short and a long piece.
     let (one, two) = (long(50_000), long(50_000 + FIRST));
     for page in (BYTES..MEMORY).step_by(0x2000) {
         guest.memory.write_all_at(&one[..0x1000], page).expect("written");

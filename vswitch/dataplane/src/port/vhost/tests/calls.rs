@@ -1,5 +1,5 @@
-//! How guests are called: those that mute their calls are called when they ask (`EVENT_IDX`), and nobody waits for ever for a call that was
-//! lost with a switch.
+//! How guests are called: those that mute their calls are called when they ask (`EVENT_IDX`), and
+//! nobody waits for ever for a call that was lost with a switch.
 
 use super::frontend::{EVENT_IDX, Frontend, REPLY_ACK, RING};
 use super::*;
@@ -7,7 +7,8 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use vswitch_dpdk::vhost::testing::{CALL_DELAY_US, await_calls, eventfd};
 
-/// Whether a call was made since this was asked last. The port has made the descriptor non-blocking.
+/// Whether a call was made since this was asked last. The port has made the descriptor
+/// non-blocking.
 #[track_caller]
 fn was_called(mut call: &File) -> bool {
     await_calls();
@@ -18,7 +19,8 @@ fn was_called(mut call: &File) -> bool {
     }
 }
 
-/// Both rings of the first pair, as they are in the memory, are served, and the port has looked at them once. Returns what it received.
+/// Both rings of the first pair, as they are in the memory, are served, and the port has looked at
+/// them once. Returns what it received.
 #[track_caller]
 fn start(guest: &mut Frontend, port: &mut Port, features: u64, calls: &[File; 2]) -> Vec<Vec<u8>> {
     guest.negotiate(features, REPLY_ACK).expect("negotiates");
@@ -100,7 +102,8 @@ fn lose_calls(dir: &TempDir, pool: &Mempool) {
     for (features, unseen) in [(BASIC, 0), (BASIC | EVENT_IDX, 0), (BASIC | EVENT_IDX, 3)] {
         let what = format!("features {features:x}, {unseen} packets that nobody took");
         let (mut port, path) = serve(dir, "s", pool);
-        // Not called, and it does not look: as if the switch died between using its buffers and calling it.
+        // Not called, and it does not look: as if the switch died between using its buffers and
+        // calling it.
         let mut guest = guest(&path, features, REPLY_ACK);
         wait("link up", || port.device.link().up);
         port.send(0, &full, pool);

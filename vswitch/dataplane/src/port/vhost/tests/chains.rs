@@ -1,5 +1,5 @@
-//! Chains of descriptors that are no chains, of both rings, and rings of the packed form with nonsense in them: whoever made them goes
-//! without, the others notice nothing.
+//! Chains of descriptors that are no chains, of both rings, and rings of the packed form with
+//! nonsense in them: whoever made them goes without, the others notice nothing.
 
 use super::frontend::*;
 use super::hostile::Scene;
@@ -20,7 +20,8 @@ fn table(bytes: u64) -> Vec<[u64; 4]> {
     vec![[TABLE_AT, bytes, TABLE, 0]]
 }
 
-/// Chains that no driver makes; `w` is the flag that buffers of this ring have, or the one that they must not have.
+/// Chains that no driver makes; `w` is the flag that buffers of this ring have, or the one that
+/// they must not have.
 fn attacks(w: u64) -> Vec<Attack> {
     let to = |next: u64| [BYTES, 40, NEXT | w, next];
     let last = [BYTES, 40, w, 0];
@@ -102,7 +103,8 @@ fn chains_that_are_none_cost_the_receiver_only() {
     }
 }
 
-/// Looks at the bad port's guest until nothing comes any more; how many chains were told since the last time.
+/// Looks at the bad port's guest until nothing comes any more; how many chains were told since the
+/// last time.
 fn told(scene: &mut Scene, before: &mut u64) -> u64 {
     for _ in 0..60 {
         let _ = scene.bad.receive();
@@ -132,7 +134,8 @@ fn each_chain_that_is_none_is_told_once() {
         guest.negotiate(BASIC | INDIRECT, REPLY_ACK).expect("negotiates");
         guest.start_bare(0).expect("starts");
         wait("link up", || scene.bad.device.link().up);
-        // Twice: in a ring that is new, and in one that was started again; where the ring goes on, a good packet each time.
+        // Twice: in a ring that is new, and in one that was started again; where the ring goes on,
+        // a good packet each time.
         for start in 0..2 {
             if start > 0 {
                 guest.stop(1).expect("stopped");
@@ -228,7 +231,8 @@ fn packets_across_two_regions_of_memory_arrive_whole() {
     let mut scene = Scene::new();
     let mut guest = Frontend::connect(&scene.bad_path).expect("connects");
     guest.negotiate(BASIC, REPLY_ACK).expect("negotiates");
-    // Neighbours for the guest; for us two mappings, in the other order, 1 MiB of the file between them.
+    // Neighbours for the guest; for us two mappings, in the other order, 1 MiB of the file between
+    // them.
     let half = MEMORY / 2;
     let hole = half + 0x10_0000;
     let second = [half, MEMORY - hole, USER + half, hole];
@@ -282,7 +286,8 @@ fn packed_rings_with_nonsense_cost_their_owner_only() {
                 let mut random = Random(seed.wrapping_add(guests) | 1);
                 while !stop.load(Relaxed) {
                     let at = ring_at(u32::try_from(random.below(2)).expect("a ring")) + 16 * random.below(RING.into());
-                    // Available as the ring begins more often than not; else flags, wrap counters and all, as they come.
+                    // Available as the ring begins more often than not; else flags, wrap counters
+                    // and all, as they come.
                     let flags = if random.below(3) > 0 { 0x8000 | random.below(8) } else { random.next() & 0xffff };
                     let word = random.below(2000) | random.below(300) << 32 | flags << 48;
                     let bytes = [random.below(MEMORY + 0x1000), word].map(u64::to_ne_bytes).concat();

@@ -75,7 +75,8 @@ fn a_front_end_may_say_the_mtu_that_its_guest_was_told() {
     both_ways(&mut port, &mut guest, &pool, 2);
 }
 
-/// A TCP packet of 1 Ethernet, 20 IPv4 and 20 TCP bytes, with `payload` bytes behind and a pseudo-header sum.
+/// A TCP packet of 1 Ethernet, 20 IPv4 and 20 TCP bytes, with `payload` bytes behind and a
+/// pseudo-header sum.
 pub(super) fn tcp4(payload: usize) -> Vec<u8> {
     let mut packet = frame(5, 54 + payload);
     packet.truncate(54 + payload);
@@ -117,7 +118,8 @@ pub(super) fn ones<'a>(words: impl Iterator<Item = &'a [u8]>) -> u16 {
     u16::try_from((sum & 0xffff) + (sum >> 16)).expect("few words")
 }
 
-/// `struct virtio_net_hdr`: flags, GSO type, header length, segment size, checksum start and offset.
+/// `struct virtio_net_hdr`: flags, GSO type, header length, segment size, checksum start and
+/// offset.
 pub(super) fn vnet(flags: u8, gso_type: u8, gso_size: u16, start: u16, offset: u16) -> [u8; 10] {
     let mut header = [flags, gso_type, 54, 0, 0, 0, 0, 0, 0, 0];
     header[4..6].copy_from_slice(&gso_size.to_le_bytes());
@@ -207,7 +209,8 @@ fn offloads_that_were_not_negotiated_are_dropped() {
     assert!(guest.receive(0).expect("readable").is_none());
 }
 
-/// Segmentation is negotiated for each IP version by itself, in each direction: the long packets of the one that was left out neither come in nor go out.
+/// Segmentation is negotiated for each IP version by itself, in each direction: the long packets of
+/// the one that was left out neither come in nor go out.
 #[test]
 fn long_packets_are_for_those_who_take_their_ip_version() {
     let _alone = alone();

@@ -23,13 +23,15 @@ fn has_not_grown(before: [u64; 2], what: &str) {
     assert!(after[1] <= before[1] + (64 << 10), "{what}: {before:?} bytes before, {after:?} after");
 }
 
-/// As many descriptors as before, once the library has noticed who is gone. Each test has a process.
+/// As many descriptors as before, once the library has noticed who is gone. Each test has a
+/// process.
 #[track_caller]
 fn are_closed(before: usize, what: &str) {
     wait(&format!("{before} descriptors, {what}, and not {}", open_fds()), || open_fds() <= before);
 }
 
-/// A front end that can be answered, and has no memory yet. Its predecessor may not be noticed to be gone.
+/// A front end that can be answered, and has no memory yet. Its predecessor may not be noticed to
+/// be gone.
 fn speaker(path: &Path) -> Frontend {
     let end = Instant::now() + LIMIT;
     loop {
@@ -60,7 +62,8 @@ fn payload(request: u32) -> Vec<u8> {
     }
 }
 
-/// V03: each request there is (or may be one day), with no descriptor, with one, with as many as a message of vhost-user can have, and with as many as the kernel takes.
+/// V03: each request there is (or may be one day), with no descriptor, with one, with as many as a
+/// message of vhost-user can have, and with as many as the kernel takes.
 #[test]
 fn descriptors_that_come_with_any_request_are_closed() {
     const ROUNDS: u32 = 560;
@@ -105,7 +108,8 @@ fn descriptors_that_come_with_any_request_are_closed() {
     scene.bad_recovers();
 }
 
-/// V03: messages that the library gives up before anybody is asked, with the most descriptors that it takes.
+/// V03: messages that the library gives up before anybody is asked, with the most descriptors that
+/// it takes.
 #[test]
 fn descriptors_of_messages_that_make_no_sense_are_closed() {
     let mut scene = Scene::new();

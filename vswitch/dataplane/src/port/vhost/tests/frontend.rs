@@ -1,5 +1,5 @@
-//! A small vhost-user front end for tests: split rings in a file that the back end maps, read and written with pread and
-//! pwrite. It says what it is told to say, sense or nonsense.
+//! A small vhost-user front end for tests: split rings in a file that the back end maps, read and
+//! written with pread and pwrite. It says what it is told to say, sense or nonsense.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -215,7 +215,8 @@ impl Frontend {
         self.start_ring(ring, RING, 0, None)
     }
 
-    /// Starts a ring of `size` entries, of which `base` were used, as it is in the memory. The guest polls if it is not called.
+    /// Starts a ring of `size` entries, of which `base` were used, as it is in the memory. The
+    /// guest polls if it is not called.
     pub(super) fn start_ring(&mut self, ring: u32, size: u16, base: u16, call: Option<&File>) -> io::Result<()> {
         self.must(SET_VRING_NUM, &Self::state(ring, size.into()))?;
         self.must(SET_VRING_BASE, &Self::state(ring, base.into()))?;

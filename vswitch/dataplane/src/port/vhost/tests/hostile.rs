@@ -254,7 +254,8 @@ fn a_packet_without_end_takes_its_ration_and_is_counted() {
     assert_eq!(scene.bad.dropped(DropReason::Oversize).0, 2);
 }
 
-/// V18: one look takes at most a burst, however many queue pairs are full, and the pairs take turns.
+/// V18: one look takes at most a burst, however many queue pairs are full, and the pairs take
+/// turns.
 #[test]
 fn a_look_at_a_guest_takes_one_burst_of_all_its_queue_pairs() {
     let mut scene = Scene::offering(|config| VhostConfig { queues: 4, ..config });

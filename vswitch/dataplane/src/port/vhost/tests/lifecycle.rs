@@ -5,7 +5,8 @@ use super::*;
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::AtomicBool;
 
-/// Descriptors that other tests of the process may open meanwhile; each leak here would be repeated more often.
+/// Descriptors that other tests of the process may open meanwhile; each leak here would be repeated
+/// more often.
 const NOISE: usize = 60;
 
 #[test]

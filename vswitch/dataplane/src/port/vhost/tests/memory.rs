@@ -82,7 +82,8 @@ fn tables_of_memory_that_cannot_be_leave_the_old_memory() {
     scene.bad_recovers();
 }
 
-/// While it is there, the kernel may take some hugepages more than are reserved, of which there may be none.
+/// While it is there, the kernel may take some hugepages more than are reserved, of which there may
+/// be none.
 struct MoreHugepages(String);
 
 impl MoreHugepages {
@@ -101,7 +102,8 @@ impl Drop for MoreHugepages {
     }
 }
 
-/// V05, with hugepages: what lies in a page that is gone kills nobody, in the rings' buffers of both directions.
+/// V05, with hugepages: what lies in a page that is gone kills nobody, in the rings' buffers of
+/// both directions.
 #[test]
 fn hugepages_that_are_taken_away_cost_their_owner_only() {
     let _more = MoreHugepages::allow();

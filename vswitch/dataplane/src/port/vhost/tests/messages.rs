@@ -1,4 +1,5 @@
-//! Messages of every kind that contradict themselves: sizes, versions, rings that are not there, addresses, descriptors.
+//! Messages of every kind that contradict themselves: sizes, versions, rings that are not there,
+//! addresses, descriptors.
 
 use super::frontend::*;
 use super::hostile::{Scene, header, is_disconnected};

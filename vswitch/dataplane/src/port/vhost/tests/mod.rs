@@ -1,7 +1,9 @@
 //! vhost-user ports against real and hostile peers. Here: what the tests share.
 //!
-//! Hostile front ends and guests, by numbers (docs/testing.md, "Numbers of hostile inputs"), and the tests that show what becomes of them. `guard` and `features` are tests of
-//! [`vswitch_dpdk::vhost`]; `guests` and `linux_guests` are in `vswitch/vswitchd/tests`, with a whole switch.
+//! Hostile front ends and guests, by numbers (docs/testing.md, "Numbers of hostile inputs"), and
+//! the tests that show what becomes of them. `guard` and `features` are tests of
+//! [`vswitch_dpdk::vhost`]; `guests` and `linux_guests` are in `vswitch/vswitchd/tests`, with a
+//! whole switch.
 //!
 //! | | what it does | tests |
 //! |---|---|---|
@@ -59,7 +61,8 @@ use vswitch_dpdk::Burst;
 
 const BASIC: u64 = VERSION_1 | MRG_RXBUF | PROTOCOL;
 
-/// A port, and the test's thread as its worker: it is in the gate while it uses the queues; `quiesce` passes through.
+/// A port, and the test's thread as its worker: it is in the gate while it uses the queues;
+/// `quiesce` passes through.
 struct Port {
     rx: Vec<VhostRxQueue>,
     tx: Vec<VhostTxQueue>,
@@ -176,7 +179,8 @@ fn running_guest(port: &Port, path: &Path, features: u64) -> Frontend {
     guest
 }
 
-/// Waits until the first pair runs. A change to a ring that runs stops it for a moment, and is answered before it goes on.
+/// Waits until the first pair runs. A change to a ring that runs stops it for a moment, and is
+/// answered before it goes on.
 #[track_caller]
 fn runs(port: &Port, what: &str) {
     wait(&format!("one pair, {what}"), || {

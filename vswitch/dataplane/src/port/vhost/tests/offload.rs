@@ -82,7 +82,8 @@ fn other_lies_of_a_header_change_nothing() {
     let gso = Some((Csum::Partial, 536));
     let plain = Some((Csum::Unknown, 0));
     let (tcp, udp) = (tcp4(1400), udp4(1400));
-    // Header, its length of headers and number of buffers, packet, what is made of it. Where the sum is, the bytes say, not the header.
+    // Header, its length of headers and number of buffers, packet, what is made of it. Where the
+    // sum is, the bytes say, not the header.
     let cases = [
         ("headers of no length", vnet(1, 1, 536, 34, 16), (0, 0), &tcp, gso),
         ("headers longer than the packet", vnet(1, 1, 536, 34, 16), (u16::MAX, 0), &tcp, gso),
@@ -141,7 +142,8 @@ fn a_guest_gets_unfinished_packets_with_the_header_for_them() {
     assert_eq!(bytes, tcp4(1400), "the pseudo-header sum is in place");
     let (header, bytes) = send(&mut guest, 536, &tcp4(1900));
     assert_eq!(header[..10], vnet(1, 1, 536, 34, 16), "GSO");
-    // The one thing that differs: librte_vhost leaves the length out of a GSO packet's pseudo-header sum.
+    // The one thing that differs: librte_vhost leaves the length out of a GSO packet's
+    // pseudo-header sum.
     assert_eq!((&bytes[..50], &bytes[52..]), (&tcp4(1900)[..50], &tcp4(1900)[52..]));
     let without_len = ones([&bytes[26..34], &[0, 6]].concat().chunks(2));
     assert_eq!(bytes[50..52], without_len.to_be_bytes());

@@ -6,7 +6,8 @@ use super::*;
 /// Sends `n` frames through a testpmd and checks every byte that comes back.
 #[track_caller]
 fn echo(port: &mut Port, pool: &Mempool, testpmd: &Testpmd, n: u32) {
-    // It says that it forwards before its receive queue is filled; a probe that comes back is the proof.
+    // It says that it forwards before its receive queue is filled; a probe that comes back is the
+    // proof.
     let probe = frame(u32::MAX, 60);
     let end = Instant::now() + LIMIT;
     while !port.receive().contains(&swapped(&probe)) {

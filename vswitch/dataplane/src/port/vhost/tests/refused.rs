@@ -115,7 +115,8 @@ fn a_flood_of_memory_tables_stalls_nobody() {
         }
         assert!(flood.join().expect("the front end lives") > 1000);
     });
-    // Held up for ever is what must not be; how long a preempted thread of the library keeps a lock is the kernel's affair.
+    // Held up for ever is what must not be; how long a preempted thread of the library keeps a lock
+    // is the kernel's affair.
     assert!(slowest < LIMIT, "a worker was held up for {slowest:?}");
     assert!(scene.bad.counters.tx_packets.get() > 0);
     while guest.receive(0).expect("readable").is_some() {}

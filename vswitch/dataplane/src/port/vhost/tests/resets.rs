@@ -5,7 +5,8 @@ use super::hostile::Scene;
 use super::*;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// How a running device is reset. It runs on: what stops it is that its rings are stopped, as front ends do before they reset a device.
+/// How a running device is reset. It runs on: what stops it is that its rings are stopped, as front
+/// ends do before they reset a device.
 const RESETS: [(&str, u32, u64); 6] = [
     ("RESET_DEVICE", RESET_DEVICE, 0),
     ("RESET_OWNER", RESET_OWNER, 0),

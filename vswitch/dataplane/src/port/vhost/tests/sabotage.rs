@@ -1,4 +1,5 @@
-//! Guests that change what they gave while it is used: memory, descriptors, rings, the order of messages.
+//! Guests that change what they gave while it is used: memory, descriptors, rings, the order of
+//! messages.
 #![allow(clippy::cast_possible_truncation)] // of numbers at random
 
 use super::frontend::*;
@@ -284,7 +285,8 @@ fn rings_that_change_while_they_are_read_cost_their_owner_only() {
             while !stop.load(Relaxed) {
                 let ring = random.below(2);
                 let (slot, what) = (random.below(u64::from(RING)), random.below(8));
-                // Descriptors: addresses in and around the memory, lengths, chains, indirect tables; heads and indexes.
+                // Descriptors: addresses in and around the memory, lengths, chains, indirect
+                // tables; heads and indexes.
                 let address = random.below(MEMORY + 0x1000);
                 let rest = random.below(3000) | random.below(8) << 32 | random.below(300) << 48;
                 let ring_at = ring * 0x1_0000;

@@ -4,22 +4,23 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// librte_vhost opens its sockets without close-on-exec. A child with a copy of one would hide from the peer that the switch
-/// closed it.
+/// librte_vhost opens its sockets without close-on-exec. A child with a copy of one would hide from
+/// the peer that the switch closed it.
 const CLOSE_AND_EXEC: &str = r#"
     for fd in /proc/$$/fd/*; do fd=${fd##*/}; [ "$fd" -gt 2 ] && eval "exec $fd>&-"; done
     exec "$@"
 "#;
 
-/// A running testpmd that makes the socket and sends every packet back with its Ethernet addresses swapped. Killed on drop.
+/// A running testpmd that makes the socket and sends every packet back with its Ethernet addresses
+/// swapped. Killed on drop.
 pub(super) struct Testpmd {
     child: Child,
     socket: PathBuf,
 }
 
 impl Testpmd {
-    /// Starts it; it opens its device when the back end connects. `queues` queue pairs, `more` device
-    /// arguments; output goes to `<socket>.log`.
+    /// Starts it; it opens its device when the back end connects. `queues` queue pairs, `more`
+    /// device arguments; output goes to `<socket>.log`.
     pub(super) fn start(socket: &Path, queues: u16, more: &str) -> Self {
         // virtio-user does not replace the socket of a killed predecessor.
         let _ = std::fs::remove_file(socket);

@@ -107,8 +107,8 @@ fn checksums_are_right() {
         let l4 = &frame[54..];
         assert_eq!(folded(&[&frame[22..54], &[0, proto, 0, l4.len() as u8], l4]), 0xffff, "{kind}: {frame:02x?}");
     }
-    // RFC 9260's CRC32c, by the check value that is published for it: the sum over "123456789" is 0xe3069283. Here over a header of
-    // ports 1 and 2, computed with another implementation.
+    // RFC 9260's CRC32c, by the check value that is published for it: the sum over "123456789" is
+    // 0xe3069283. Here over a header of ports 1 and 2, computed with another implementation.
     let frame = compose(&parse_key("sctp,sctp_src=1,sctp_dst=2", &NoNames).unwrap());
     assert_eq!(frame[34..], [0, 1, 0, 2, 0, 0, 0, 0, 0xfd, 0x98, 0x80, 0x51]);
 }
@@ -180,7 +180,8 @@ proptest! {
         again.0[..FIRST_PACKET_WORD].copy_from_slice(&key.0[..FIRST_PACKET_WORD]);
         let _ = extract(&frame, frame.len(), &mut again);
         prop_assert_eq!(&again, &key, "{:02x?}", frame);
-        // As text, all that a match can say; second TPIDs, IGMP's type and group, and both addresses of ND are more than that.
+        // As text, all that a match can say; second TPIDs, IGMP's type and group, and both
+        // addresses of ND are more than that.
         let text = key_text(&key);
         if !text.contains("icmp_type=13") && !text.contains("nw_proto=2,") && !text.contains("dl_vlan1") {
             prop_assert_eq!(parse_key(&text, &NoNames), Ok(key), "{}", text);
