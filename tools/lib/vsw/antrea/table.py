@@ -1,6 +1,7 @@
 """The table of scenes: who reaches whom, and by which rule; and how a demo ends."""
 
 import itertools
+import re
 import signal
 import time
 
@@ -11,6 +12,7 @@ from .actions import guarded
 
 MANY = 10  # scenes that go wrong tell enough; each may have waited long
 TAIL = 30  # lines of a log
+EVIDENCE = 5  # connections about a scene that goes wrong
 
 
 class Table(Stage):
@@ -66,8 +68,10 @@ class Table(Stage):
                 counts.append(self.ledger.expect(before, rules, family))
         except machine.TROUBLE as error:
             self.wrong.append(title)
-            say(f"✘ {title:<57} {what}: {machine.words_of(error)}")
+            words = machine.words_of(error)
+            say(f"✘ {title:<57} {what}: {words}")
             self.alive(error)
+            self.evidence(words)
             if len(self.wrong) >= MANY:
                 self.judge()
             return
@@ -85,6 +89,22 @@ class Table(Stage):
             texts = [f"{rows[0][0]} {'+'.join(str(count) for _, count in rows)}" for rows in zip(*(found[name] for found in counts))]
             if texts:
                 say(f"    {name}: {', '.join(texts)}".replace("by:", "by"))
+
+    def evidence(self, words):
+        """Prints what the switches have about the addresses in these words: connections, and what
+        ports have dropped."""
+        addresses = set(re.findall(r"\b(?:\d+\.){3}\d+\b|\b[0-9a-f]{1,4}:[0-9a-f:]+\b", words))
+        for number, switch in enumerate(self.switches, 1):
+            try:
+                lines = switch.vsctl("dump-conntrack", "--statistics").splitlines()
+                dropped = {name: drops for name, port in switch.ports().items() if (drops := port["rx_drops"] | port["tx_drops"])}
+            except machine.TROUBLE as error:
+                say(f"    switch {number}: {machine.words_of(error)}")
+                continue
+            met = [line for line in lines if any(re.search(rf"={re.escape(address)}\b", line) for address in addresses)]
+            say(f"    switch {number}: dropped {dropped}; connections: {len(lines)}")
+            for line in met[-EVIDENCE:]:
+                say(f"      {line.strip()}")
 
     def checksums(self):
         """No receiver saw a wrong one."""

@@ -173,6 +173,9 @@ def connect(name, address, port, limit=PATIENCE_S):
     client.settimeout(limit)
     try:
         client.connect((address, port))
+    except TimeoutError as error:
+        client.close()
+        raise TimeoutError(f"no connection within {limit} s") from error
     except OSError:
         client.close()
         raise
