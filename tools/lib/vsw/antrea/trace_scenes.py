@@ -95,16 +95,21 @@ class TraceScenes:
 
     def trace(self, *words):
         """What one tells; it leaves no flow and no connection of its own."""
+        before = self.connections()
         told = self.switch.json("antrea", "trace-flow", *words, "--wait", PATIENCE_S // 2)
         machine.expect("it leaves no flows", lambda: not self.flows(), self.flows)
         packet = bytes.fromhex(told["packet"])
         at, protocol = (34, packet[23]) if packet[12:14] == b"\x08\x00" else (54, packet[20])
         if protocol in (6, 17):
             words = f"sport={int.from_bytes(packet[at:at + 2])},"
-            # The other way round it is another Node's answer.
-            if left := [line for line in self.switch.vsctl("dump-conntrack").splitlines() if words in line.split("reply=")[0]]:
+            # The other way round it is another Node's answer. Other clients may have had its port.
+            if left := [line for line in self.connections() - before if words in line.split("reply=")[0]]:
                 raise Failure(f"it left connections: {left}")
         return told
+
+    def connections(self):
+        """Tuples of all connections, without their states."""
+        return {line.split(",zone=")[0] for line in self.switch.vsctl("dump-conntrack").splitlines()}
 
     def flows(self):
         """Flows of Traceflows."""
