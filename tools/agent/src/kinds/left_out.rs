@@ -16,8 +16,7 @@ impl Read<'_> {
         let document = match meta(&mut tree, of.is_namespaced, &mut Vec::new()) {
             Err(_) => without_meta(named, origin, &mut tree),
             Ok(meta) => {
-                let pod = (kind == "Pod").then(|| Box::new(pod::left_of(&tree)));
-                let body = DocumentBody::Wrong { has_meta: true, pod };
+                let body = pod::wrong(kind, true, &tree);
                 let says_namespace = named.says_namespace(of);
                 Document { key: named.key(&meta), origin, meta, says_namespace, body, left: None }
             }

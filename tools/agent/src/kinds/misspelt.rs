@@ -1,7 +1,7 @@
 //! Kinds and fields that are misspelt: which ones are meant.
 
-use super::{DocumentBody, pod, unserved};
-use crate::source::{FieldError, Tree};
+use super::unserved;
+use crate::source::FieldError;
 
 /// A kind of a group that is read, but for policies.
 pub(super) type Meant = (&'static str, &'static str);
@@ -55,14 +55,14 @@ pub(super) fn is_akin(kind: &str, other: &str) -> bool {
     is_near(&plain(kind), &plain(other))
 }
 
-/// Whether a field that nobody knows may be the labels of an object of this kind.
+/// Whether an unknown field may be the labels of an object of this kind.
 fn is_labels(kind: &str, path: &str) -> bool {
     let (above, field) = path.rsplit_once('.').unwrap_or(("", path));
     LABELLED.contains(&kind) && ["", "metadata", "spec"].contains(&above) && is_near(field, "labels")
 }
 
-/// Takes out of the fields that nobody knows what may be the labels of an object of this kind; the
-/// error of the first one.
+/// Takes those out of the unknown fields that may be the labels of an object of this kind; returns
+/// the error of the first one.
 pub(super) fn labels_of(kind: &str, unknown: &mut Vec<FieldError>) -> Option<FieldError> {
     let (labels, rest): (Vec<_>, Vec<_>) = unknown.drain(..).partition(|error| is_labels(kind, &error.path));
     *unknown = rest;
@@ -94,12 +94,6 @@ fn distance(one: &str, other: &str) -> usize {
         rows.push(row);
     }
     rows[one.len()][other.len()]
-}
-
-/// What is left of an object whose labels are not known.
-pub(super) fn unlabelled(kind: &str, tree: &Tree) -> DocumentBody {
-    let pod = (kind == "Pod").then(|| Box::new(pod::left_of(tree)));
-    DocumentBody::Wrong { has_meta: false, pod }
 }
 
 #[cfg(test)]

@@ -118,8 +118,7 @@ impl Document {
             }
             left => left,
         };
-        let pod = is_pod.then(|| Box::new(pod::left_of(tree)));
-        self.body = DocumentBody::Wrong { has_meta: !has_errors, pod };
+        self.body = pod::wrong(if is_pod { "Pod" } else { "" }, !has_errors, tree);
         match left {
             Some(left) => {
                 let document = Box::new(Self { meta, body: left, ..self.clone() });

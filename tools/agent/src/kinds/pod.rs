@@ -1,7 +1,7 @@
 //! Pod: its labels, addresses and the ports that have names.
 
-use super::Meta;
 use super::wellformed::{ADDRESS, error, is_host};
+use super::{DocumentBody, Meta};
 use crate::source::{FieldError, Tree, Value, typed, typed_without_unknown};
 use serde::Deserialize;
 
@@ -213,9 +213,15 @@ pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Bo
     typed_without_unknown(tree, unknown).map(Box::new)
 }
 
+/// A document of a kind that is not understood: of a Pod, where it is, as far as that can be read.
+pub(super) fn wrong(kind: &str, has_meta: bool, tree: &Tree) -> DocumentBody {
+    let pod = (kind == "Pod").then(|| Box::new(left_of(tree)));
+    DocumentBody::Wrong { has_meta, pod }
+}
+
 /// Where a Pod is that is not understood: its addresses, Node and account, as far as they can be
 /// read.
-pub(super) fn left_of(tree: &Tree) -> PodBody {
+fn left_of(tree: &Tree) -> PodBody {
     let read = |path: &[&str]| tree.at(path);
     let text = |path: &[&str]| read(path).and_then(Tree::text).map(str::to_owned);
     let is_true = |path: &[&str]| read(path).is_some_and(|tree| tree.value == Value::Bool(true));

@@ -1,6 +1,6 @@
 //! From trees to documents.
 
-use super::misspelt::{labels_of, meant, unlabelled};
+use super::misspelt::{labels_of, meant};
 use super::partial::{self, ParseBody, body, quoted};
 use super::ruled::{self, Class, WrongPolicy};
 use super::{Document, DocumentBody, DocumentKey, Meta, egress, endpoint_slice, node, pod, service};
@@ -319,7 +319,7 @@ impl Read<'_> {
         }
         // What may be its labels is not left out: rules may deny by them.
         if let Some(error) = labels_of(kind, &mut unknown) {
-            (document.body, document.left) = (unlabelled(kind, &tree), None);
+            (document.body, document.left) = (pod::wrong(kind, false, &tree), None);
             errors.push(error);
         }
         let origin = &document.origin;
@@ -340,8 +340,8 @@ pub(super) fn without_meta(named: &Named, origin: Origin, tree: &mut Tree) -> Do
     if let Some(class) = named.class {
         tree.strip(&[], &["apiVersion", "kind", "metadata"]);
         document.body = DocumentBody::WrongPolicy(Box::new(of_body(class, tree)));
-    } else if named.words.kind == "Pod" {
-        document.body = DocumentBody::Wrong { has_meta: false, pod: Some(Box::new(pod::left_of(tree))) };
+    } else {
+        document.body = pod::wrong(&named.words.kind, false, tree);
     }
     document
 }

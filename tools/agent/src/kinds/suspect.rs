@@ -11,7 +11,7 @@ use crate::source::{Tree, Unread, Value};
 const DENYING: [&str; 3] = ["PolicyList", "GroupList", "NamespaceList"];
 
 /// A document that is no YAML, as far as its text says what it is, and a policy that it may be;
-/// none: nobody knows.
+/// none: that is not known.
 pub fn understand_unread(file: &str, unread: &Unread) -> Vec<Document> {
     let (named, line) = (Named::of(&unread.words), unread.error.line);
     let origin = Origin::new(file, line, &named.what());
@@ -25,7 +25,7 @@ pub fn understand_unread(file: &str, unread: &Unread) -> Vec<Document> {
     documents
 }
 
-/// A policy of which nobody knows more than that it may be one.
+/// A policy of which no more is known than that it may be one.
 fn suspect(origin: &Origin, said: Said, kind: &str) -> Option<Document> {
     let body = DocumentBody::WrongPolicy(Box::new(WrongPolicy::unknown(said.class(kind)?)));
     let (key, origin) = (DocumentKey::default(), origin.clone());

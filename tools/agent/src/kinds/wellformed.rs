@@ -4,10 +4,10 @@
 use crate::source::FieldError;
 use std::net::IpAddr;
 
-/// What an address is called that somebody may have.
+/// What the address of a host is called.
 pub(super) const ADDRESS: &str = "address that one may have";
 
-/// Whether somebody may have this address as his own.
+/// Whether a host may have this address.
 pub fn is_host(text: &str) -> bool {
     let Ok(address) = text.parse::<IpAddr>() else { return false };
     let is_of_link = match address {

@@ -27,13 +27,13 @@ pub(super) struct Claim<'a> {
 enum Lost {
     /// The address is a Pod's of this Node, which the switch knows by its port.
     To(String),
-    /// Nobody knows for certain whose it is.
+    /// The owner is not certain.
     Unsure(String),
 }
 
 /// Takes from Pods the addresses that are others'. A Pod of this Node has its addresses, but those
 /// of another Node's prefix. Of Pods of other Nodes has an address who is of the Node whose prefix
-/// it is of; else who had it `before`; else nobody.
+/// it is of; else who had it `before`; else none.
 pub(super) fn settle(model: &Model, node: &str, claims: &mut [Claim<'_>], before: &Holders) -> (Holders, Vec<Problem>) {
     let mut by_address: BTreeMap<IpAddr, Vec<usize>> = BTreeMap::new();
     for (i, claim) in claims.iter().enumerate().filter(|(_, claim)| !claim.item.body.spec.host_network) {

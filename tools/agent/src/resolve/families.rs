@@ -2,7 +2,7 @@
 
 use crate::model::Model;
 
-/// Families of a Node. Both, if nobody says.
+/// Families of a Node. Both, if no document says.
 pub(super) fn families(model: &Model, node: &str) -> [bool; 2] {
     let Some(config) = model.node_configs.get(node) else { return [true, true] };
     let own = &config.body.spec.pod_cidrs;

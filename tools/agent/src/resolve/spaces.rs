@@ -18,7 +18,7 @@ pub enum Spaces {
     Matching(Selector),
     /// Those whose labels have these values; empty: there is none.
     Same(BTreeMap<String, String>),
-    /// Those with labels that nobody knows.
+    /// Those with labels that are not known.
     Unknown,
     /// All.
     All,
@@ -28,7 +28,7 @@ pub enum Spaces {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meant {
     No,
-    /// Nobody knows.
+    /// That is not known.
     Maybe,
     Yes,
 }
@@ -75,7 +75,7 @@ impl Space {
         self.is_wrong || !self.is_there
     }
 
-    /// Whether it has no document, which nobody knows to be wrong.
+    /// Whether it has no document, none that is known to be wrong.
     pub(super) fn is_missing(&self) -> bool {
         !self.is_there && !self.is_wrong
     }
