@@ -143,7 +143,8 @@ class Restart(unittest.TestCase):
             told.append(end.report())
             return sum(one[word] for one in told) > least
 
-        machine.wait_until(f"{when}: more than {least} {word}", SYNC_S, is_more, 0.1, lambda: told[-3:])
+        what = f"{when}: more than {least} {word}"
+        machine.wait_until(what, SYNC_S, is_more, 0.1, lambda: told[-3:])
         return told
 
     def check_alive(self, clients, when):

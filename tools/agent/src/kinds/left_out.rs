@@ -16,7 +16,7 @@ impl Read<'_> {
         let document = match meta(&mut tree, of.is_namespaced, &mut Vec::new()) {
             Err(_) => without_meta(named, origin, &mut tree),
             Ok(meta) => {
-                let body = pod::wrong(kind, true, &tree);
+                let body = pod::wrong(kind == "Pod", true, &tree);
                 let says_namespace = named.says_namespace(of);
                 Document { key: named.key(&meta), origin, meta, says_namespace, body, left: None }
             }

@@ -118,7 +118,7 @@ impl Document {
             }
             left => left,
         };
-        self.body = pod::wrong(if is_pod { "Pod" } else { "" }, !has_errors, tree);
+        self.body = pod::wrong(is_pod, !has_errors, tree);
         match left {
             Some(left) => {
                 let document = Box::new(Self { meta, body: left, ..self.clone() });

@@ -213,9 +213,9 @@ pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Bo
     typed_without_unknown(tree, unknown).map(Box::new)
 }
 
-/// A document of a kind that is not understood: of a Pod, where it is, as far as that can be read.
-pub(super) fn wrong(kind: &str, has_meta: bool, tree: &Tree) -> DocumentBody {
-    let pod = (kind == "Pod").then(|| Box::new(left_of(tree)));
+/// A document that is not understood: of a Pod, where it is, as far as that can be read.
+pub(super) fn wrong(is_pod: bool, has_meta: bool, tree: &Tree) -> DocumentBody {
+    let pod = is_pod.then(|| Box::new(left_of(tree)));
     DocumentBody::Wrong { has_meta, pod }
 }
 

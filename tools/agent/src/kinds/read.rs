@@ -319,7 +319,7 @@ impl Read<'_> {
         }
         // What may be its labels is not left out: rules may deny by them.
         if let Some(error) = labels_of(kind, &mut unknown) {
-            (document.body, document.left) = (pod::wrong(kind, false, &tree), None);
+            (document.body, document.left) = (pod::wrong(kind == "Pod", false, &tree), None);
             errors.push(error);
         }
         let origin = &document.origin;
@@ -341,7 +341,7 @@ pub(super) fn without_meta(named: &Named, origin: Origin, tree: &mut Tree) -> Do
         tree.strip(&[], &["apiVersion", "kind", "metadata"]);
         document.body = DocumentBody::WrongPolicy(Box::new(of_body(class, tree)));
     } else {
-        document.body = pod::wrong(&named.words.kind, false, tree);
+        document.body = pod::wrong(named.words.kind == "Pod", false, tree);
     }
     document
 }

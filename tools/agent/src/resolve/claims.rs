@@ -32,8 +32,8 @@ enum Lost {
 }
 
 /// Takes from Pods the addresses that are others'. A Pod of this Node has its addresses, but those
-/// of another Node's prefix. Of Pods of other Nodes has an address who is of the Node whose prefix
-/// it is of; else who had it `before`; else none.
+/// of another Node's prefix. Of several Pods of other Nodes, the one on the Node with that prefix
+/// has the address; else the one that had it `before`; else none.
 pub(super) fn settle(model: &Model, node: &str, claims: &mut [Claim<'_>], before: &Holders) -> (Holders, Vec<Problem>) {
     let mut by_address: BTreeMap<IpAddr, Vec<usize>> = BTreeMap::new();
     for (i, claim) in claims.iter().enumerate().filter(|(_, claim)| !claim.item.body.spec.host_network) {

@@ -75,7 +75,7 @@ impl Space {
         self.is_wrong || !self.is_there
     }
 
-    /// Whether it has no document, none that is known to be wrong.
+    /// Whether it has no document at all, not even a wrong one.
     pub(super) fn is_missing(&self) -> bool {
         !self.is_there && !self.is_wrong
     }
