@@ -18,7 +18,7 @@ fn all_syntax_errors_and_what_is_certain_besides() {
             "f:5:19: invalid basic string, expected `\"`; close the quote on the same line; write \\\\ for a backslash and no \
              control characters",
             "f:6:1: x: unknown key; [dpdk] has the keys: worker_cores, main_core, memory_mb, mbufs, hugepages, file_prefix, pci, \
-             args",
+             args, allow_drivers",
             "f:8:16: string values must be quoted, expected literal string; put text in double quotes",
             "f:9:2: duplicate key; give a key or [section] once in its table; only [[bridge]] and [[bridge.port]] repeat",
         ],
