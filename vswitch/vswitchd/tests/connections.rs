@@ -73,7 +73,7 @@ fn all_have_come(switch: &Switch) {
 
 /// Lines of `vsctl dump-conntrack`, counted by what they should be.
 fn dump(switch: &Switch, which: &str) -> usize {
-    let mut child = switch.vsctl_spawn(&["dump-conntrack", which]);
+    let mut child = switch.vsctl_spawn(&["--timeout", "60", "dump-conntrack", which]);
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     let mut hosts = std::collections::HashSet::new();
     for line in lines {

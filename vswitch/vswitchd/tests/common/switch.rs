@@ -61,7 +61,9 @@ impl Switch {
         let mut text = format!("[control]\nsocket = {:?}\n\n", dir.path().join("vswitch.sock"));
         if !config.lines().any(|line| line.trim() == "[dpdk]") {
             let prefix = format!("vt{}-{}", std::process::id(), unique());
-            text += &format!("[dpdk]\nmemory_mb = 256\nhugepages = false\nfile_prefix = {prefix:?}\n\n");
+            text += &format!(
+                "[dpdk]\nmemory_mb = 256\nhugepages = false\nfile_prefix = {prefix:?}\nallow_drivers = [\"net_af_packet\"]\n\n"
+            );
         }
         if !config.lines().any(|line| line.trim() == "[paths]") {
             let temporary = [std::env::temp_dir()];
