@@ -124,7 +124,7 @@ const STATIC_LIBS: &[&str] = &[
 ];
 
 fn main() {
-    for file in ["wrapper.h", "shim.h", "shim.c", "build.rs"] {
+    for file in ["wrapper.h", "shim.h", "shim.c", "paths.c", "build.rs"] {
         println!("cargo:rerun-if-changed={file}");
     }
     let is_static = env::var_os("CARGO_FEATURE_STATIC").is_some();
@@ -148,7 +148,13 @@ fn main() {
     // rte_config.h is force-included by pkg-config's own flags; pkg-config(1) prints them, the
     // crate does not.
     let mut shim = cc::Build::new();
-    shim.file("shim.c").flag("-include").flag("rte_config.h").flag("-march=x86-64-v3").warnings(true).opt_level(3);
+    shim.file("shim.c")
+        .file("paths.c")
+        .flag("-include")
+        .flag("rte_config.h")
+        .flag("-march=x86-64-v3")
+        .warnings(true)
+        .opt_level(3);
     let mut bindings = bindgen::Builder::default()
         .header("wrapper.h")
         .clang_args(["-include", "rte_config.h", "-march=x86-64-v3"])

@@ -13,6 +13,9 @@ int vs_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsign
 void vs_mbuf_free(struct rte_mbuf *mbuf);
 int vs_errno(void);
 
+/* open(2) that follows no link, in no component of an absolute path; close-on-exec. Negative: errno says why. */
+int vs_open_no_links(const char *path, int flags, unsigned int mode);
+
 /* A packet that librte_vhost could not hand out: longer than the budget, for want of mbufs, or behind fewer packets than it said there
  * were. Of packed rings it does not know how many there are, and asks for as many mbufs as fit: VS_LOST_CHAIN means nothing there. */
 enum vs_lost { VS_LOST_NONE, VS_LOST_TOO_LONG, VS_LOST_NO_MBUF, VS_LOST_CHAIN };

@@ -16,6 +16,7 @@
 //! of the switch watch links, ages and statistics on the control cores.
 #![forbid(unsafe_code)]
 
+mod access;
 pub mod config;
 mod info;
 pub mod stored;
@@ -24,6 +25,7 @@ mod switch_api;
 pub mod timeouts;
 pub mod underlay;
 
+pub use access::PathsConfig;
 pub use config::{AntreaConfig, ConntrackConfig, DpdkConfig, SwitchConfig, WorkerConfig, ZoneConfig};
 pub use info::*;
 pub use switch::Switch;

@@ -1,7 +1,5 @@
 //! Names of devices, as EAL spells them; what they need.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
 /// The full form (`0000:3b:00.0`) of a PCI address; `None` for the name of a virtual device.
@@ -56,7 +54,7 @@ pub fn missing_file(devargs: &str) -> Option<&str> {
     (file.parent() == Some(Path::new("/dev")) && !file.exists()).then_some(path)
 }
 
-/// What a virtual device needs and cannot have, and what to do about it. It is asked for before the
+/// What a virtual device needs and is not there, and what to do about it. It is asked for before the
 /// driver is, which answers with a number.
 #[must_use]
 pub fn unusable(devargs: &str) -> Option<(String, &'static str)> {
@@ -66,50 +64,12 @@ pub fn unusable(devargs: &str) -> Option<(String, &'static str)> {
     let (name, arguments) = devargs.split_once(',')?;
     let wants_interface = ["net_pcap", "net_af_packet", "net_af_xdp"].iter().any(|driver| name.starts_with(driver));
     arguments.split(',').filter_map(|argument| argument.split_once('=')).find_map(|(key, value)| match key {
-        "rx_pcap" => unreadable(value),
-        "tx_pcap" => unwritable(value),
-        "socket" if memif_socket(devargs) == Some(value) => {
-            no_directory(value, "make it, writable for vswitchd (mkdir -p)")
-        }
         "path" if name.starts_with("net_virtio_user") && !serves(arguments) && !Path::new(value).exists() => {
             Some((format!("there is no {value}"), "start what makes this socket first, or add server=1 to the devargs"))
         }
         "iface" | "rx_iface" | "tx_iface" | "rx_iface_in" if wants_interface => no_interface(value),
         _ => None,
     })
-}
-
-/// First bytes of captures (pcap-savefile(5), both byte orders, microseconds and nanoseconds;
-/// pcapng).
-const CAPTURES: [[u8; 4]; 5] = [
-    [0xa1, 0xb2, 0xc3, 0xd4],
-    [0xd4, 0xc3, 0xb2, 0xa1],
-    [0xa1, 0xb2, 0x3c, 0x4d],
-    [0x4d, 0x3c, 0xb2, 0xa1],
-    [0x0a, 0x0d, 0x0d, 0x0a],
-];
-
-fn unreadable(path: &str) -> Option<(String, &'static str)> {
-    let mut first = [0; 4];
-    match File::open(path).and_then(|mut file| file.read_exact(&mut first)) {
-        Ok(()) if CAPTURES.contains(&first) => None,
-        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Some((
-            format!("cannot read the capture {path:?}: {error}"),
-            "name a capture that vswitchd may read: rx_file of type pcap, rx_pcap in devargs",
-        )),
-        _ => Some((format!("{path:?} is no capture"), "give a file such as tcpdump -w writes")),
-    }
-}
-
-fn unwritable(path: &str) -> Option<(String, &'static str)> {
-    let hint = "name a file in a directory that is there: tx_file of type pcap, tx_pcap in devargs";
-    let is_directory = || Path::new(path).is_dir().then(|| (format!("{path:?} is a directory, not a capture"), hint));
-    no_directory(path, hint).or_else(is_directory)
-}
-
-fn no_directory(path: &str, hint: &'static str) -> Option<(String, &'static str)> {
-    let directory = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    (!directory.is_dir()).then(|| (format!("there is no directory {directory:?} for {path:?}"), hint))
 }
 
 /// Whether a virtio-user device waits for its back end, and makes the socket itself.
@@ -145,30 +105,13 @@ mod tests {
     fn what_a_device_cannot_have_is_named() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
-        std::fs::write(path("text"), "no capture").expect("a file");
-        std::fs::write(path("short"), "a").expect("a file");
-        std::fs::write(path("good"), [CAPTURES[1].as_slice(), &[0; 20]].concat()).expect("a file");
-        let at = |argument: &str, name: &str| format!("net_pcap_a,{argument}={}", path(name));
         for (devargs, want) in [
-            (at("rx_pcap", "absent"), Some("cannot read the capture")),
-            (at("rx_pcap", ""), Some("cannot read the capture")),
-            (at("rx_pcap", "text"), Some("is no capture")),
-            (at("rx_pcap", "short"), Some("is no capture")),
-            (at("rx_pcap", "good"), None),
-            (at("tx_pcap", "absent/b"), Some("there is no directory")),
-            (at("tx_pcap", ""), Some("is a directory")),
-            (at("tx_pcap", "new"), None),
-            (format!("{},tx_pcap={}", at("rx_pcap", "good"), path("absent/b")), Some("there is no directory")),
             ("net_af_packet0,iface=vt-no-such".to_owned(), Some("there is no interface \"vt-no-such\"")),
             ("net_af_xdp0,iface=lo".to_owned(), None),
             ("net_tap0,iface=vt-no-such".to_owned(), None), // it makes it
             ("net_virtio_user0,path=/dev/vswitch-no-such".to_owned(), Some("there is no /dev/vswitch-no-such")),
             (format!("net_virtio_user0,path={}", path("a.sock")), Some("there is no ")),
             (format!("net_virtio_user0,path={},server=1", path("a.sock")), None),
-            (
-                format!("net_memif0,role=server,socket-abstract=no,socket={}", path("x/a.sock")),
-                Some("there is no directory"),
-            ),
             (format!("net_memif0,role=client,socket-abstract=no,socket={}", path("x/a.sock")), None),
             ("net_null0,size=64".to_owned(), None),
         ] {

@@ -2,14 +2,15 @@
 //! runs.
 
 use super::Mempool;
-use super::devargs::{device_name, memif_socket, pci_address, unusable};
+use super::devargs::{device_name, pci_address, unusable};
+use super::device_paths::hold;
 use super::eal::{Eal, errno_text};
 pub use super::eth_queue::{EthRxQueue, EthTxQueue};
+use super::paths::Held;
 use super::rss::Spread;
 use dpdk_sys as sys;
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
-use std::path::Path;
 use std::sync::Arc;
 use vswitch_net_types::Mac;
 
@@ -67,6 +68,8 @@ pub struct Ethdev {
     /// side segments.
     is_virtio: bool,
     spread: Spread,
+    /// Files and directories that its driver knows by the number of their descriptor.
+    _held: Vec<Held>,
 }
 
 impl Ethdev {
@@ -84,10 +87,11 @@ impl Ethdev {
         let (on_eal, pool) = (Arc::clone(eal), pool.clone());
         eal.run(move || {
             let name = device_name(&config.devargs);
-            let id = probe(&config.devargs, &name)?;
+            let (id, held) = probe(&config.devargs, &name)?;
             let spread = Spread::of(1, &sys::rte_eth_dev_info::default());
+            let (able, is_virtio) = ((0, 0), false);
             let mut device =
-                Self { eal: on_eal, name, id, rx_offloads: 0, tx_offloads: 0, able: (0, 0), is_virtio: false, spread };
+                Self { eal: on_eal, name, id, rx_offloads: 0, tx_offloads: 0, able, is_virtio, spread, _held: held };
             match device.configure(&config, &pool) {
                 Ok((rx, tx)) => {
                     let rx = (0..rx).map(|queue| EthRxQueue { port: id, queue }).collect();
@@ -327,7 +331,8 @@ fn port_by_name(name: &CStr) -> Option<u16> {
     (unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut id) } == 0).then_some(id)
 }
 
-fn probe(devargs: &str, name: &str) -> Result<u16, EthdevError> {
+/// Makes a device; gives its number, and what must stay open as long as it.
+fn probe(devargs: &str, name: &str) -> Result<(u16, Vec<Held>), EthdevError> {
     let error = |step, reason: String, hint| EthdevError { device: name.to_owned(), step, reason, hint };
     if name.contains([':', '=']) && pci_address(name).is_none() {
         let hint = "write devargs without a bus, such as 0000:3b:00.0 or net_null0,size=64";
@@ -336,6 +341,7 @@ fn probe(devargs: &str, name: &str) -> Result<u16, EthdevError> {
     if let Some((reason, hint)) = unusable(devargs) {
         return Err(error("probe", reason, hint));
     }
+    let (devargs, held) = hold(devargs).map_err(|(reason, hint)| error("probe", reason, hint))?;
     // A PCI address in its full form, since that is the name under which ethdev will know it.
     let rest = devargs.split_once(',').map_or_else(String::new, |(_, rest)| format!(",{rest}"));
     let c_args =
@@ -348,25 +354,16 @@ fn probe(devargs: &str, name: &str) -> Result<u16, EthdevError> {
             "each device can be one port; choose another name or number",
         ));
     }
-    // The driver does not replace what a killed predecessor left.
-    if let Some(socket) = memif_socket(devargs) {
-        super::vhost::remove_stale(Path::new(socket)).map_err(|reason| {
-            error(
-                "probe",
-                format!("{socket:?} is a stale socket: {reason}"),
-                "remove it, or let vswitchd write to its directory",
-            )
-        })?;
-    }
     // SAFETY: NUL-terminated devargs; on EAL's thread.
     let rc = unsafe { sys::rte_dev_probe(c_args.as_ptr()) };
     if rc != 0 {
         let (reason, hint) = refused(rc, pci_address(name).is_some());
         return Err(error("probe", reason, hint));
     }
-    port_by_name(&c_name).ok_or_else(|| {
+    let id = port_by_name(&c_name).ok_or_else(|| {
         error("probe", "no Ethernet device appeared".to_owned(), "is it an Ethernet device with a DPDK driver?")
-    })
+    })?;
+    Ok((id, held))
 }
 
 /// Why a device was not made, and what to do.
@@ -425,7 +422,7 @@ mod tests {
             ("net_memif0,role=x", "its driver refused it"),
             (
                 "net_memif0,role=server,socket-abstract=no,socket=/nonexistent/a.sock",
-                "there is no directory \"/nonexistent\"",
+                "the directory of \"/nonexistent/a.sock\" cannot be opened",
             ),
             ("net_virtio_user0,path=/nonexistent/a.sock", "there is no /nonexistent/a.sock"),
             ("net_pcap0,iface=vt-no-such", "there is no interface \"vt-no-such\""),

@@ -18,6 +18,9 @@
 mod burst;
 pub mod devargs;
 #[cfg(feature = "dpdk")]
+mod device_paths;
+pub mod drivers;
+#[cfg(feature = "dpdk")]
 pub mod eal;
 #[cfg(feature = "dpdk")]
 mod eth_queue;
@@ -29,6 +32,8 @@ pub mod limits;
 mod mbuf_copy;
 mod mem;
 mod meta;
+#[cfg(feature = "dpdk")]
+pub mod paths;
 pub mod process;
 #[cfg(feature = "dpdk")]
 mod rss;

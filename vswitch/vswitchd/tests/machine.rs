@@ -4,6 +4,7 @@
 
 mod common;
 
+mod access;
 mod antrea_guests;
 mod churn;
 mod connections;

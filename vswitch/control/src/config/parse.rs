@@ -53,7 +53,8 @@ impl<'a> Walk<'a> {
     pub(super) fn run(mut self, text: &'a str) -> ConfigFile {
         let document = self.reader.document(text);
         let mut root = Section::new("the file", 0..0, Some(&document));
-        let known = ["dpdk", "worker", "conntrack", "antrea", "slow_path", "control", "debug", "bridge", "route"];
+        let known =
+            ["dpdk", "worker", "conntrack", "antrea", "slow_path", "control", "paths", "debug", "bridge", "route"];
         root.finish(&mut self.reader, &known, &known);
         self.dpdk(&mut root);
         self.worker(&mut root);
@@ -61,6 +62,7 @@ impl<'a> Walk<'a> {
         self.antrea(&mut root);
         self.slow_path(&mut root);
         self.control(&mut root);
+        self.paths(&mut root);
         self.debug(&mut root);
         let bridges = self.tables(&mut root, "bridge", "[[bridge]]");
         self.bridges(bridges);
@@ -121,8 +123,19 @@ impl<'a> Walk<'a> {
             reader.wrong(&section.span("file_prefix"), "file_prefix", problem, "use 1 to 32 of A-Z a-z 0-9 . _ -");
         }
         dpdk.pci = section.boolean(reader, "pci").unwrap_or(false);
-        dpdk.args = eal_args(&mut section, reader);
-        let known = ["worker_cores", "main_core", "memory_mb", "mbufs", "hugepages", "file_prefix", "pci", "args"];
+        dpdk.args = texts(&mut section, reader, "args", "--log-level=debug");
+        dpdk.allow_drivers = allow_drivers(&mut section, reader);
+        let known = [
+            "worker_cores",
+            "main_core",
+            "memory_mb",
+            "mbufs",
+            "hugepages",
+            "file_prefix",
+            "pci",
+            "args",
+            "allow_drivers",
+        ];
         section.finish(reader, &known, &known);
         section.record(reader, &mut self.places, ConfigKey::Dpdk);
     }
@@ -167,6 +180,27 @@ impl<'a> Walk<'a> {
         }
         section.finish(&mut self.reader, &["socket"], &["socket"]);
         section.record(&self.reader, &mut self.places, ConfigKey::Control);
+    }
+
+    fn paths(&mut self, root: &mut Section<'_, '_>) {
+        let mut section = self.section(root, "paths", "[paths]");
+        let (reader, paths) = (&mut self.reader, &mut self.config.paths);
+        let known = ["sockets", "memif", "captures"];
+        for (key, directories) in known.into_iter().zip([&mut paths.sockets, &mut paths.memif, &mut paths.captures]) {
+            if !section.has(key) {
+                continue;
+            }
+            let written = texts(&mut section, reader, key, "/run/vswitch");
+            // A client could name all of the machine.
+            if let Some(wrong) =
+                written.iter().find(|path| !path.starts_with('/') || Path::new(path).parent().is_none())
+            {
+                let problem = format!("{} is no directory for clients", super::document::quoted(wrong));
+                reader.wrong(&section.span(key), key, problem, "name absolute paths, and not /");
+            }
+            *directories = written.into_iter().map(PathBuf::from).collect();
+        }
+        section.finish(reader, &known, &known);
     }
 
     fn debug(&mut self, root: &mut Section<'_, '_>) {
@@ -320,21 +354,33 @@ fn worker_cores(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, places: 
     Some(cores.into_iter().map(|(core, _)| core).collect())
 }
 
-fn eal_args(section: &mut Section<'_, '_>, reader: &mut Reader<'_>) -> Vec<String> {
-    let key = "args";
-    let want = ("an array of strings", "[\"--log-level=debug\"]");
-    let args = section.array(reader, key, want, |reader, value, span| {
+/// An array of texts, none of them empty.
+fn texts(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, key: &'static str, example: &str) -> Vec<String> {
+    let written = format!("[{example:?}]");
+    let texts = section.array(reader, key, ("an array of strings", &written), |reader, value, span| {
         let text = value.as_str().filter(|text| !text.is_empty() && !text.contains('\0'));
         if text.is_none() {
             let problem = match value {
                 DeValue::String(_) => "contains a string that is empty or has a NUL character".to_owned(),
                 other => format!("contains {}, must be an array of strings", type_of(other)),
             };
-            reader.wrong(span, key, problem, "write args = [\"--log-level=debug\"]");
+            reader.wrong(span, key, problem, format!("write {key} = {written}"));
         }
         text.map(str::to_owned)
     });
-    args.unwrap_or_default().into_iter().map(|(arg, _)| arg).collect()
+    texts.unwrap_or_default().into_iter().map(|(text, _)| text).collect()
+}
+
+fn allow_drivers(section: &mut Section<'_, '_>, reader: &mut Reader<'_>) -> Vec<String> {
+    let key = "allow_drivers";
+    let drivers = texts(section, reader, key, "net_tap");
+    let is_name =
+        |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    if let Some(wrong) = drivers.iter().find(|name| !is_name(name)) {
+        let problem = format!("{} is no driver of DPDK", super::document::quoted(wrong));
+        reader.wrong(&section.span(key), key, problem, "name drivers, without a number: net_tap");
+    }
+    drivers
 }
 
 fn is_file_prefix(text: &str) -> bool {

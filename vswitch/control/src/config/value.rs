@@ -1,5 +1,6 @@
 //! The configuration of the switch as values.
 
+use crate::access::PathsConfig;
 use crate::{BridgeConfig, RouteConfig};
 use std::path::PathBuf;
 use vswitch_conntrack::Policy;
@@ -22,6 +23,8 @@ pub struct SwitchConfig {
     pub slow_path: Rates,
     /// `[control] socket`: where gRPC listens; mode 0660.
     pub socket: PathBuf,
+    /// Section `[paths]`.
+    pub paths: PathsConfig,
     /// Section `[debug]`.
     pub debug: DebugConfig,
     /// There may be dummy ports. Not from the file: `vswitchd --enable-dummy`.
@@ -52,6 +55,8 @@ pub struct DpdkConfig {
     pub pci: bool,
     /// Passed to EAL as they are.
     pub args: Vec<String>,
+    /// Drivers that clients may name beside those that they always may.
+    pub allow_drivers: Vec<String>,
 }
 
 /// Section `[worker]`.
@@ -138,12 +143,14 @@ impl SwitchConfig {
                 file_prefix: None,
                 pci: false,
                 args: Vec::new(),
+                allow_drivers: Vec::new(),
             },
             worker: WorkerConfig::default(),
             conntrack: ConntrackConfig::default(),
             antrea: AntreaConfig::default(),
             slow_path: Rates::default(),
             socket: PathBuf::from(SOCKET_DEFAULT),
+            paths: PathsConfig::default(),
             debug: DebugConfig { cache: true, announce: true },
             enable_dummy: false,
             bridges: Vec::new(),

@@ -22,6 +22,7 @@ mod start;
 mod state;
 mod tunnels;
 
+use super::access::Access;
 use super::info::{CachesInfo, MempoolInfo, PortEvent, SwitchError, WorkerInfo};
 use parking_lot::Mutex;
 use state::State;
@@ -61,6 +62,7 @@ pub struct Switch {
     starved_s: AtomicU32,
     /// Where connections are over a restart.
     connections_file: Option<PathBuf>,
+    access: Access,
 }
 
 /// What runs under the state. Fields drop in order: workers stop, then the pool goes, then EAL.

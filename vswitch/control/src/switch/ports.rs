@@ -3,6 +3,7 @@
 use super::Switch;
 use super::state::{Opened, PortState, Rxq, State};
 use super::tunnels::addresses_refused;
+use crate::access::Asker;
 use crate::info::{PortChange, PortEvent, PortEventKind, PortInfo, SwitchError};
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use vswitch_dataplane::limits;
 use vswitch_dataplane::observe::PortCounters;
 use vswitch_dataplane::packet::Mac;
-use vswitch_dataplane::port::{self, FieldError, Link, OpenPort, PortConfig, PortId};
+use vswitch_dataplane::port::{self, FieldError, Link, OpenPort, PortConfig, PortId, PortKind};
 use vswitch_dataplane::time::Millis;
 use vswitch_dataplane::worker::{PortShared, RxqSlot};
 
@@ -21,7 +22,7 @@ impl Switch {
     /// When name or number is taken, a value is wrong, or the device does not open. Then nothing
     /// has changed.
     pub fn add_port(&self, bridge: &str, config: PortConfig) -> Result<PortInfo, SwitchError> {
-        self.insert_port(bridge, config, false)
+        self.insert_port(bridge, config, Asker::Client)
     }
 
     /// Adds a port of the configuration file: one that does not open is logged and kept with its
@@ -30,10 +31,10 @@ impl Switch {
     /// # Errors
     /// As [`Switch::add_port`], but for the device.
     pub(super) fn add_configured_port(&self, bridge: &str, config: PortConfig) -> Result<PortInfo, SwitchError> {
-        self.insert_port(bridge, config, true)
+        self.insert_port(bridge, config, Asker::File)
     }
 
-    fn insert_port(&self, bridge: &str, config: PortConfig, keep_failed: bool) -> Result<PortInfo, SwitchError> {
+    fn insert_port(&self, bridge: &str, config: PortConfig, asker: Asker) -> Result<PortInfo, SwitchError> {
         let errors = config.errors();
         if !errors.is_empty() {
             return Err(SwitchError::Invalid(errors));
@@ -50,9 +51,10 @@ impl Switch {
             let number = state.number_for(bridge, &config)?;
             let asked_for = config.number.is_some();
             let id = state.free_id()?;
-            let opened = open_port(state, id, &config);
+            let kind = self.access.to_open(&config.kind, asker).map_err(SwitchError::Invalid)?;
+            let opened = open_port(state, id, &config, &kind);
             if let Err(reason) = &opened {
-                if !keep_failed {
+                if asker == Asker::Client {
                     return Err(SwitchError::Device { name: config.name, reason: reason.clone() });
                 }
                 tracing::error!(bridge, port = config.name, reason, "port did not open; the others run without it");
@@ -60,8 +62,8 @@ impl Switch {
             let mac = config.mac.unwrap_or_else(random_mac);
             let link_up = Arc::default();
             let bridge = bridge.to_owned();
-            let mut port =
-                PortState { bridge, config, number, mac, opened, link: Link::default(), link_up, seen_mtu: None };
+            let link = Link::default();
+            let mut port = PortState { bridge, config, kind, number, mac, opened, link, link_up, seen_mtu: None };
             port.follow_mtu();
             state.routes.set_addresses(id.0.into(), &port.config.addresses).map_err(addresses_refused)?;
             if let Some(bridge) = state.bridges.get_mut(&port.bridge) {
@@ -134,7 +136,9 @@ impl Switch {
                     reconfigure(opened, &port.config, &config).map_err(device)?;
                     None
                 }
-                Err(_) if change.admin_up == Some(true) => Some(open_port(state, id, &config).map_err(device)?),
+                Err(_) if change.admin_up == Some(true) => {
+                    Some(open_port(state, id, &config, &port.kind).map_err(device)?)
+                }
                 Err(_) => None,
             };
             state.routes = routes;
@@ -200,9 +204,9 @@ impl State {
     }
 }
 
-/// Opens a port's device and places its receive queues.
-fn open_port(state: &State, id: PortId, config: &PortConfig) -> Result<Opened, String> {
-    let OpenPort { rx, tx, device } = port::open(&state.context, config)?;
+/// Opens a port's device, as `kind` has it, and places its receive queues.
+fn open_port(state: &State, id: PortId, config: &PortConfig, kind: &PortKind) -> Result<Opened, String> {
+    let OpenPort { rx, tx, device } = port::open(&state.context, config, kind)?;
     state.interface_taken(id, &device)?;
     if !config.admin_up {
         device.set_admin(false)?;

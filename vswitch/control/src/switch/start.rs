@@ -3,6 +3,7 @@
 use super::conntrack::{self, ConnectionEvents};
 use super::state::State;
 use super::{Engine, Switch, monitor, saved};
+use crate::access::Access;
 use crate::config::{ConntrackConfig, DpdkConfig, SwitchConfig};
 use anyhow::Context as _;
 use parking_lot::Mutex;
@@ -49,6 +50,7 @@ impl Switch {
             stopped: AtomicBool::new(false),
             starved_s: AtomicU32::new(0),
             connections_file: config.conntrack.state_file.clone(),
+            access: Access::new(config),
         });
         // From here on `Switch::stop` writes them again, however this ends.
         if let Some(file) = &config.conntrack.state_file {

@@ -100,6 +100,8 @@ impl BridgeState {
 pub(super) struct PortState {
     pub(super) bridge: String,
     pub(super) config: PortConfig,
+    /// Its kind as it is opened: with paths behind links.
+    pub(super) kind: PortKind,
     pub(super) number: u32,
     /// Used where the device has none.
     pub(super) mac: Mac,

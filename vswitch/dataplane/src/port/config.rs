@@ -324,11 +324,11 @@ impl PortKind {
             }
             Self::VhostUser(vhost) => {
                 let len = vhost.path.as_os_str().len();
-                if !vhost.path.is_absolute() || len > 107 {
+                if !vhost.path.is_absolute() || len > 106 {
                     wrong(
                         "path",
                         format!("{:?} is no socket path", vhost.path),
-                        "use an absolute path of at most 107 bytes",
+                        "use an absolute path of at most 106 bytes",
                     );
                 }
                 if vhost.tso && !vhost.csum {

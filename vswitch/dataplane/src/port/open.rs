@@ -64,12 +64,13 @@ pub enum Device {
     Sim,
 }
 
-/// Opens a port. May take 100 ms.
+/// Opens a port; `kind` is that of the configuration, with paths as they are to be opened. May take
+/// 100 ms.
 ///
 /// # Errors
 /// In words that name the device, the step, the cause and a fix.
-pub fn open(context: &OpenContext, config: &PortConfig) -> Result<OpenPort, String> {
-    match &config.kind {
+pub fn open(context: &OpenContext, config: &PortConfig, kind: &PortKind) -> Result<OpenPort, String> {
+    match kind {
         PortKind::Dpdk { devargs, queues } => ethdev_port(context, config, devargs, *queues),
         PortKind::Pcap { rx_file, tx_file, infinite_rx } => {
             let devargs = pcap_devargs(&config.name, rx_file.as_deref(), tx_file.as_deref(), *infinite_rx);

@@ -13,7 +13,9 @@ pub enum VhostError {
         path: PathBuf,
     },
     /// The path cannot be a socket's.
-    #[error("{path:?} is no socket path: {problem}; use a path of 1 to 107 bytes without NUL")]
+    #[error(
+        "{path:?} is no socket path: {problem}; use a path of at most 106 bytes, its last component of at most 80, without NUL"
+    )]
     Path {
         /// The path.
         path: PathBuf,

@@ -3,6 +3,7 @@
 use super::rings::Rings;
 use super::shared::{Full, Shared};
 use super::{Offer, Quiesce, VhostError, callbacks, fault, features, socket};
+use crate::paths::Held;
 use dpdk_sys as sys;
 use parking_lot::Mutex;
 use std::ffi::{CStr, c_int};
@@ -18,11 +19,13 @@ static OPENING: Mutex<()> = Mutex::new(());
 #[derive(Debug)]
 pub struct Vhost {
     shared: Arc<Shared>,
+    /// The directory of a server's socket; dropped after the library has removed the socket.
+    _directory: Option<Held>,
 }
 
 impl Vhost {
     /// Makes (server) or connects to (client; tried again each second, and after each disconnect)
-    /// the socket at `path`.
+    /// the socket at `path`. No component of the path may be a link, now or at any later time.
     ///
     /// `quiesce` is called from library threads and at the drop; see the module for what it must
     /// not do.
@@ -30,14 +33,17 @@ impl Vhost {
     /// # Errors
     /// See [`VhostError`].
     pub fn open(path: &Path, offer: Offer, quiesce: Quiesce) -> Result<Self, VhostError> {
-        let c_path = socket::c_path(path)?;
         let _opening = OPENING.lock();
         fault::install();
-        let shared = Shared::register(c_path, offer.client, quiesce).map_err(|full| match full {
+        let (c_path, directory) = socket::name_for_library(path, offer.client)?;
+        let shared = Shared::register(path, c_path, offer.client, quiesce).map_err(|full| match full {
             Full::Taken => VhostError::InUse { path: path.to_owned(), who: "another port of this switch" },
             Full::TooMany => VhostError::TooMany { path: path.to_owned() },
         })?;
-        let prepared = if offer.client { socket::prepare_client(path) } else { socket::prepare_server(path) };
+        let prepared = match &directory {
+            Some(held) => socket::prepare_server(path, held.path()),
+            None => socket::prepare_client(path),
+        };
         if let Err(error) = prepared {
             shared.unregister();
             return Err(error);
@@ -47,7 +53,7 @@ impl Vhost {
             shared.unregister();
             return Err(failed(call));
         }
-        Ok(Self { shared })
+        Ok(Self { shared, _directory: directory })
     }
 
     /// Its data path.

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::os::fd::{OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64};
 use std::sync::{Arc, LazyLock};
@@ -51,6 +52,9 @@ fn now() -> u64 {
 
 /// One socket.
 pub(super) struct Shared {
+    /// As its owner names it.
+    name: PathBuf,
+    /// As the library knows it.
     pub(super) path: CString,
     pub(super) client: bool,
     quiesce: Quiesce,
@@ -108,7 +112,7 @@ struct Connection {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("path", &self.path).field("vid", &self.vid).finish_non_exhaustive()
+        f.debug_struct("Shared").field("name", &self.name).field("vid", &self.vid).finish_non_exhaustive()
     }
 }
 
@@ -140,8 +144,9 @@ pub(super) enum Full {
 
 impl Shared {
     /// Enters a socket into the registry.
-    pub(super) fn register(path: CString, client: bool, quiesce: Quiesce) -> Result<Arc<Self>, Full> {
+    pub(super) fn register(name: &Path, path: CString, client: bool, quiesce: Quiesce) -> Result<Arc<Self>, Full> {
         let shared = Arc::new(Self {
+            name: name.to_owned(),
             path: path.clone(),
             client,
             quiesce,
@@ -159,7 +164,7 @@ impl Shared {
             control: Mutex::default(),
         });
         let mut registry = REGISTRY.lock();
-        if registry.contains_key(&path) {
+        if registry.values().any(|other| other.name == name) {
             return Err(Full::Taken);
         }
         let polled = |client: bool| if client { 1 } else { 2 };
@@ -255,7 +260,7 @@ impl Shared {
         let fd = socket::find_connection(&self.path, self.client, &known);
         match fd {
             Some(fd) => socket::adopt(fd),
-            None => tracing::debug!(socket = ?self.path, "connection not found in /proc/self/fd: it stays blocking"),
+            None => tracing::debug!(socket = ?self.name, "connection not found in /proc/self/fd: it stays blocking"),
         }
         let mut control = self.control.lock();
         control.connecting = false;
@@ -468,6 +473,6 @@ impl Shared {
         }
         control.last_log = Some(Instant::now());
         let suppressed = std::mem::take(&mut control.unlogged);
-        tracing::info!(socket = ?self.path, suppressed, "vhost-user: {what}");
+        tracing::info!(socket = ?self.name, suppressed, "vhost-user: {what}");
     }
 }

@@ -1,6 +1,7 @@
 //! Socket files before they are bound, and the library's connections, which it does not hand out.
 
 use super::VhostError;
+use crate::paths::{self, Held};
 use std::ffi::{CString, OsStr};
 use std::io;
 use std::mem::{offset_of, size_of, zeroed};
@@ -19,9 +20,21 @@ const ADDRESS_LEN: libc::socklen_t = size_of::<libc::sockaddr_un>() as libc::soc
 #[allow(clippy::cast_possible_truncation)] // constants that fit
 const INT_LEN: libc::socklen_t = size_of::<libc::c_int>() as libc::socklen_t;
 
-/// The path as librte_vhost takes it.
-pub(super) fn c_path(path: &Path) -> Result<CString, VhostError> {
-    let wrong = |problem| VhostError::Path { path: path.to_owned(), problem };
+/// The path by which librte_vhost is to know a socket, and the open directory of a server's, for
+/// which the path is good.
+pub(super) fn name_for_library(path: &Path, client: bool) -> Result<(CString, Option<Held>), VhostError> {
+    c_path(path, path)?;
+    if client {
+        return Ok((c_path(path, &paths::to_connect(path))?, None));
+    }
+    let no_directory = |source| VhostError::Directory { path: path.to_owned(), source };
+    let held = paths::to_make(path).map_err(no_directory)?;
+    Ok((c_path(path, held.path())?, Some(held)))
+}
+
+/// A path as librte_vhost takes it; `shown` is what its owner calls it.
+fn c_path(shown: &Path, path: &Path) -> Result<CString, VhostError> {
+    let wrong = |problem| VhostError::Path { path: shown.to_owned(), problem };
     let bytes = path.as_os_str().as_bytes();
     match bytes.len() {
         0 => Err(wrong("it is empty")),
@@ -32,7 +45,7 @@ pub(super) fn c_path(path: &Path) -> Result<CString, VhostError> {
 
 /// Checks what has the name of a client's socket now: nothing yet, or a socket.
 pub(super) fn prepare_client(path: &Path) -> Result<(), VhostError> {
-    match std::fs::metadata(path) {
+    match std::fs::symlink_metadata(path) {
         Ok(metadata) => expect_socket(path, metadata.file_type()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             Err(VhostError::Io { path: path.to_owned(), action: "look at it", source: error })
@@ -42,32 +55,28 @@ pub(super) fn prepare_client(path: &Path) -> Result<(), VhostError> {
 }
 
 /// Makes the name of a server's socket free: a socket on which nobody listens is what a killed
-/// predecessor left. Anything else, symbolic links among it, is left alone.
-pub(super) fn prepare_server(path: &Path) -> Result<(), VhostError> {
+/// predecessor left. Anything else, symbolic links among it, is left alone. `path` is for messages,
+/// `name` is the one in the open directory.
+pub(super) fn prepare_server(path: &Path, name: &Path) -> Result<(), VhostError> {
     let failed = |action, source| VhostError::Io { path: path.to_owned(), action, source };
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let no_directory = |source| VhostError::Directory { path: path.to_owned(), source };
-    if !std::fs::metadata(directory).map_err(no_directory)?.is_dir() {
-        return Err(no_directory(io::ErrorKind::NotADirectory.into()));
-    }
     // After a bind that failed the library closes its descriptor twice and unlinks what is there:
     // bind must not fail.
-    may_write(directory).map_err(no_directory)?;
-    match std::fs::symlink_metadata(path) {
+    may_write(name.parent().unwrap_or(Path::new("/"))).map_err(no_directory)?;
+    match std::fs::symlink_metadata(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed("look at it", error)),
         Ok(metadata) => expect_socket(path, metadata.file_type())?,
     }
-    match probe(path) {
+    let in_use = || VhostError::InUse { path: path.to_owned(), who: "another process that listens on it" };
+    match probe(name) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).map_err(|error| failed("remove the stale file", error))
+            std::fs::remove_file(name).map_err(|error| failed("remove the stale file", error))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         // EAGAIN: somebody listens, with a full backlog.
-        Ok(()) => Err(VhostError::InUse { path: path.to_owned(), who: "another process that listens on it" }),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            Err(VhostError::InUse { path: path.to_owned(), who: "another process that listens on it" })
-        }
+        Ok(()) => Err(in_use()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(in_use()),
         Err(error) => Err(failed("see whether somebody listens on it", error)),
     }
 }
@@ -75,8 +84,11 @@ pub(super) fn prepare_server(path: &Path) -> Result<(), VhostError> {
 /// Removes a socket on which nobody listens. Anything else is left alone.
 pub(crate) fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+    if !is_socket {
+        return Ok(());
+    }
     match probe(path) {
-        Err(error) if is_socket && error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
         _ => Ok(()),
     }
 }
@@ -139,7 +151,8 @@ pub(super) fn find_connection(path: &CString, client: bool, known: &[RawFd]) -> 
             continue;
         }
         let Some(name) = name_of(fd, client) else { continue };
-        if name == path.as_bytes() {
+        // A client's path begins with a slash more: `paths::to_connect`.
+        if name == path.as_bytes() || client && Some(name.as_slice()) == path.as_bytes().strip_prefix(b"/") {
             return Some(fd);
         }
         if client && file_name(&name) == file_name(path.as_bytes()) {
@@ -239,26 +252,30 @@ mod tests {
     #[test]
     fn only_a_socket_without_a_listener_is_replaced() {
         let dir = tempfile::tempdir().expect("a directory");
+        let prepare_server = |path: std::path::PathBuf| {
+            let (_, held) = name_for_library(&path, false)?;
+            prepare_server(&path, held.expect("of a server").path())
+        };
         let at = |name: &str| dir.path().join(name);
-        assert!(prepare_server(&at("new")).is_ok());
+        assert!(prepare_server(at("new")).is_ok());
 
         let listener = UnixListener::bind(at("live")).expect("bind");
-        assert!(error(prepare_server(&at("live"))).contains("in use"));
+        assert!(error(prepare_server(at("live"))).contains("in use"));
         drop(listener);
         assert!(at("live").exists(), "dropping a listener leaves the file: a stale socket");
         std::os::unix::fs::symlink(at("live"), at("link")).expect("symlink");
-        assert!(error(prepare_server(&at("link"))).contains("symbolic link"));
+        assert!(error(prepare_server(at("link"))).contains("symbolic link"));
         assert!(at("link").symlink_metadata().is_ok() && at("live").exists(), "both are left alone");
-        assert!(prepare_server(&at("live")).is_ok());
+        assert!(prepare_server(at("live")).is_ok());
         assert!(!at("live").exists(), "the stale socket was removed");
 
         std::fs::write(at("file"), "precious").expect("write");
-        assert!(error(prepare_server(&at("file"))).contains("is a file, not a socket"));
+        assert!(error(prepare_server(at("file"))).contains("is a file, not a socket"));
         assert_eq!(std::fs::read(at("file")).expect("read"), b"precious");
         std::fs::create_dir(at("dir")).expect("mkdir");
-        assert!(error(prepare_server(&at("dir"))).contains("directory"));
-        assert!(error(prepare_server(&at("none/sock"))).contains("mkdir -p"));
-        assert!(error(prepare_server(&at("file/sock"))).contains("Not a directory") || !at("file/sock").exists());
+        assert!(error(prepare_server(at("dir"))).contains("directory"));
+        assert!(error(prepare_server(at("none/sock"))).contains("mkdir -p"));
+        assert!(error(prepare_server(at("file/sock"))).contains("Not a directory") || !at("file/sock").exists());
     }
 
     #[test]
@@ -284,9 +301,13 @@ mod tests {
 
     #[test]
     fn paths_that_the_library_would_cut_are_refused() {
-        assert!(c_path(Path::new(&"x".repeat(107))).is_ok());
-        for bad in [String::new(), "x".repeat(108), "a\0b".to_owned()] {
-            assert!(matches!(c_path(Path::new(&bad)), Err(VhostError::Path { .. })), "{bad:?}");
+        let name = |path: &str, client| name_for_library(Path::new(path), client);
+        let (path, _) = name(&format!("/{}", "x".repeat(105)), true).expect("of 106 bytes");
+        assert_eq!(path.as_bytes().len(), 107);
+        for bad in [String::new(), format!("/{}", "x".repeat(106)), "/a\0b".to_owned()] {
+            assert!(matches!(name(&bad, true), Err(VhostError::Path { .. })), "{bad:?}");
         }
+        let long = format!("/tmp/{}", "x".repeat(100));
+        assert!(matches!(name(&long, false), Err(VhostError::Path { .. })), "{long:?}");
     }
 }

@@ -31,8 +31,8 @@ pub(crate) struct Switch {
 
 impl Switch {
     /// Starts a switch and waits until its control socket answers. `config` is TOML for everything
-    /// but `[control]`; the section `[dpdk]` is the harness's (256 MiB of ordinary pages) unless
-    /// `config` has one. `@DIR@` in it stands for the switch's own directory, which goes with it.
+    /// but `[control]`; the sections `[dpdk]` (256 MiB of ordinary pages) and `[paths]` (the temporary
+    /// directory) are the harness's unless `config` has them. `@DIR@` in it stands for the switch's own directory, which goes with it.
     ///
     /// # Panics
     /// When it does not start; the message has its log.
@@ -61,7 +61,13 @@ impl Switch {
         let mut text = format!("[control]\nsocket = {:?}\n\n", dir.path().join("vswitch.sock"));
         if !config.lines().any(|line| line.trim() == "[dpdk]") {
             let prefix = format!("vt{}-{}", std::process::id(), unique());
-            text += &format!("[dpdk]\nmemory_mb = 256\nhugepages = false\nfile_prefix = {prefix:?}\n\n");
+            text += &format!(
+                "[dpdk]\nmemory_mb = 256\nhugepages = false\nfile_prefix = {prefix:?}\nallow_drivers = [\"net_af_packet\"]\n\n"
+            );
+        }
+        if !config.lines().any(|line| line.trim() == "[paths]") {
+            let temporary = [std::env::temp_dir()];
+            text += &format!("[paths]\nsockets = {temporary:?}\nmemif = {temporary:?}\ncaptures = {temporary:?}\n\n");
         }
         text += &config.replace("@DIR@", &dir.path().to_string_lossy());
         fs::write(dir.path().join("vswitchd.toml"), text).expect("the configuration is written");

@@ -7,9 +7,9 @@ fn unknown_keys() {
     expect(
         "bridges = 1\n[dpdk]\nmemory-mb = 5\n[worker]\n\"\" = 1\n[control]\nport = 1\n[[bridge]]\nname = \"b\"\nfail-mode = 1\n",
         &[
-            "f:1:1: bridges: unknown key; did you mean bridge? the file has the keys: dpdk, worker, conntrack, antrea, slow_path, control, debug, bridge, route",
+            "f:1:1: bridges: unknown key; did you mean bridge? the file has the keys: dpdk, worker, conntrack, antrea, slow_path, control, paths, debug, bridge, route",
             "f:3:1: memory-mb: unknown key; did you mean memory_mb? [dpdk] has the keys: worker_cores, main_core, memory_mb, \
-             mbufs, hugepages, file_prefix, pci, args",
+             mbufs, hugepages, file_prefix, pci, args, allow_drivers",
             "f:5:1: \"\": unknown key; [worker] has the keys: idle_sleep_us, call_delay_us",
             "f:7:1: port: unknown key; [control] has the keys: socket",
             "f:10:1: fail-mode: unknown key; did you mean fail_mode? [[bridge]] has the keys: name, fail_mode, fdb_entries, \
@@ -134,7 +134,7 @@ fn values_of_ports() {
          [[bridge.port]]\nname = 'd'\ntype = 'dpdk'\ndevargs = 'net_null0 -x'\nadmin_up = 1\n",
         &[
             "f:4:8: name: \"a b\" is not a name; use 1 to 15 characters of A-Z a-z 0-9 . _ -",
-            "f:6:8: path: \"x.sock\" is no socket path; use an absolute path of at most 107 bytes",
+            "f:6:8: path: \"x.sock\" is no socket path; use an absolute path of at most 106 bytes",
             "f:7:8: tso: TSO without checksum offload; set csum = true or tso = false (virtio 1.1, 5.1.3.1)",
             "f:8:7: mac: \"1:2\" is no Ethernet address; write it like \"02:00:00:00:00:01\"",
             "f:9:22: external_ids: \"a\" is an integer, must be a string; put the value in double quotes",

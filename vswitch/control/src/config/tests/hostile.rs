@@ -18,7 +18,7 @@ fn all_syntax_errors_and_what_is_certain_besides() {
             "f:5:19: invalid basic string, expected `\"`; close the quote on the same line; write \\\\ for a backslash and no \
              control characters",
             "f:6:1: x: unknown key; [dpdk] has the keys: worker_cores, main_core, memory_mb, mbufs, hugepages, file_prefix, pci, \
-             args",
+             args, allow_drivers",
             "f:8:16: string values must be quoted, expected literal string; put text in double quotes",
             "f:9:2: duplicate key; give a key or [section] once in its table; only [[bridge]] and [[bridge.port]] repeat",
         ],
@@ -53,9 +53,9 @@ fn line_ends_and_byte_order_marks() {
     expect(
         "\u{feff}x = 1\r\n[dpdk]\r\n\u{fc} = 1\r\n'\u{fc}\u{fc}' = 1 # \u{fc}\r\n",
         &[
-            "f:1:1: x: unknown key; the file has the keys: dpdk, worker, conntrack, antrea, slow_path, control, debug, bridge, route",
+            "f:1:1: x: unknown key; the file has the keys: dpdk, worker, conntrack, antrea, slow_path, control, paths, debug, bridge, route",
             "f:3:1: invalid unquoted key, expected letters, numbers, `-`, `_`; see https://toml.io/en/v1.1.0",
-            "f:4:1: \"üü\": unknown key; [dpdk] has the keys: worker_cores, main_core, memory_mb, mbufs, hugepages, file_prefix, pci, args",
+            "f:4:1: \"üü\": unknown key; [dpdk] has the keys: worker_cores, main_core, memory_mb, mbufs, hugepages, file_prefix, pci, args, allow_drivers",
         ],
     );
     expect(
