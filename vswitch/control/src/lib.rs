@@ -18,6 +18,7 @@
 
 pub mod config;
 mod info;
+pub mod log_state;
 pub mod stored;
 pub mod switch;
 mod switch_api;
