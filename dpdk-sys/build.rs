@@ -38,6 +38,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_mempool_free",
     "rte_mempool_avail_count",
     "rte_mempool_in_use_count",
+    "rte_openlog_stream",
     "rte_malloc_get_socket_stats",
     "rte_get_tsc_hz",
     "rte_socket_count",

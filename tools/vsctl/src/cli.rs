@@ -248,6 +248,8 @@ pub(crate) enum Command {
     Testing(Testing),
     /// Show the use of the mbuf pool.
     MempoolShow,
+    /// Show which lines the log of the switch has lost, and whether its reader reads.
+    LogShow,
     /// List why packets are dropped.
     DropReasons,
     /// Show versions, limits and port types of the switch.

@@ -59,6 +59,7 @@ fn every_verb_parses() {
         ("worker-rxq-pin p0 1 auto", r#"WorkerRxqPin { port: "p0", queue: 1, core: Auto }"#),
         ("worker-rxq-rebalance", "WorkerRxqRebalance"),
         ("mempool-show", "MempoolShow"),
+        ("log-show", "LogShow"),
         ("drop-reasons", "DropReasons"),
         ("capabilities", "Capabilities"),
         ("health", "Health"),

@@ -19,6 +19,7 @@
 mod access;
 pub mod config;
 mod info;
+pub mod log_state;
 pub mod stored;
 pub mod switch;
 mod switch_api;

@@ -185,12 +185,24 @@ fn init(args: &[String], hugepages: bool) -> Result<(), EalError> {
     let mut argv: Vec<*mut c_char> = owned.iter().map(|arg| arg.as_ptr().cast_mut()).collect();
     let argc = i32::try_from(argv.len()).map_err(|_| error("too many arguments".to_owned()))?;
     argv.push(std::ptr::null_mut());
+    log_to_stderr();
     // SAFETY: argc strings and a null, alive during the call; EAL permutes the array but does not
     // write the strings.
     let rc = unsafe { sys::rte_eal_init(argc, argv.as_mut_ptr()) };
     // DPDK keeps pointers into argv for its own command line records: let the strings live.
     std::mem::forget(owned);
     if rc < 0 { Err(error(last_error())) } else { Ok(()) }
+}
+
+/// Sends DPDK's messages to standard error alone. Otherwise they would go to syslog, too, which
+/// waits while its reader does not read.
+fn log_to_stderr() {
+    // SAFETY: takes and gives a number; the mode is NUL-terminated; the stream lives for ever. A
+    // null pointer, if there is none, means DPDK's own choice.
+    unsafe {
+        let stream = libc::fdopen(libc::STDERR_FILENO, c"a".as_ptr());
+        sys::rte_openlog_stream(stream.cast());
+    }
 }
 
 /// Starts EAL for the tests of this process, once, without hugepages.

@@ -45,6 +45,13 @@ fn main() -> ExitCode {
     }
     let cli = Cli::parse();
     log::start(cli.log_format, &cli.log_filter());
+    let code = run_daemon(&cli);
+    log::flush();
+    code
+}
+
+/// Checks the configuration, and runs the switch by it.
+fn run_daemon(cli: &Cli) -> ExitCode {
     let read = read(&cli.config);
     if cli.check {
         return check(&cli.config, &read);
@@ -96,7 +103,7 @@ fn check(file: &Path, read: &Result<ConfigFile, ConfigErrors>) -> ExitCode {
 /// JSON.
 fn refuse(report: &Report, format: LogFormat) -> ExitCode {
     match format {
-        LogFormat::Text => say(&report.to_string()),
+        LogFormat::Text => log::say(&report.to_string()),
         LogFormat::Json => {
             for (severity, line) in report.lines() {
                 match severity {

@@ -1,7 +1,7 @@
 //! From a good configuration to a clean end.
 
 use super::notify::Notifier;
-use super::{EXIT_CONFIG, EXIT_FAILED, signals};
+use super::{EXIT_CONFIG, EXIT_FAILED, log, signals};
 use anyhow::Context;
 use std::path::Path;
 use std::sync::Arc;
@@ -47,6 +47,7 @@ impl From<ConfigErrors> for Failure {
 pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
     let core = config.dpdk.main_core;
     lcore::pin(core).with_context(|| format!("the main thread cannot be pinned to [dpdk] main_core = {core}"))?;
+    log::write_behind().context("the threads of the log cannot be started")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(CONTROL_THREADS)
         .max_blocking_threads(BLOCKING_THREADS_MAX)

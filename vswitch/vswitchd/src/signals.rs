@@ -1,5 +1,6 @@
 //! Signals: SIGTERM and SIGINT stop the switch, SIGHUP does nothing.
 
+use super::log;
 use std::io;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -24,6 +25,7 @@ pub(super) fn listen() -> io::Result<watch::Receiver<bool>> {
             };
             if stop.send_replace(true) {
                 tracing::warn!("{name} while stopping: exits at once");
+                log::flush();
                 exit_now(128 + number);
             }
             tracing::info!("{name}: stopping");

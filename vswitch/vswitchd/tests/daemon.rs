@@ -2,9 +2,10 @@
 //! stop.
 
 use std::fmt::Write as _;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -123,6 +124,31 @@ fn it_outlives_the_reader_of_its_log() {
     UnixStream::connect(daemon.socket()).expect("it still serves");
     daemon.signal("TERM");
     assert_eq!(daemon.child.wait().expect("a child").code(), Some(0));
+}
+
+#[test]
+fn an_abort_loses_no_line_of_the_log() {
+    let daemon = Daemon::start(None);
+    (0..20).for_each(|_| daemon.signal("HUP"));
+    daemon.signal("ABRT");
+    let (status, log) = daemon.end();
+    assert_eq!(status.signal(), Some(6), "{status}: {log}");
+    assert!(log.contains("ready: 0 bridges"), "{log}");
+}
+
+#[test]
+fn a_refused_configuration_ends_it_though_nobody_reads_why() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("config"), "nonsense = 1\n").expect("a file");
+    for format in ["text", "json"] {
+        let (_reader, mut writer) = std::io::pipe().expect("a pipe");
+        // It takes no more (pipe(7)).
+        writer.write_all(&[b'\n'; 1 << 16]).expect("room");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vswitchd"));
+        command.arg("--config").arg(dir.path().join("config")).args(["--log-format", format]);
+        let status = command.stderr(writer).status().expect("vswitchd runs");
+        assert_eq!(status.code(), Some(78), "{format}");
+    }
 }
 
 #[test]

@@ -23,7 +23,12 @@ pub(super) async fn drop_reasons(client: &Client) -> Answer {
 
 pub(super) async fn health(client: &Client) -> Answer {
     let answer = client.answer(client.health().await?.check(HealthCheckRequest::default()).await)?;
-    Ok(Box::new(Health(answer.status())))
+    // A switch of before version 0.3 cannot say; its health is what was asked for.
+    let log = match client.statistics().await?.get_log(v1::GetLogRequest {}).await {
+        Ok(answer) => answer.into_inner().log.unwrap_or_default(),
+        Err(_) => v1::LogState::default(),
+    };
+    Ok(Box::new(Health(answer.status(), log)))
 }
 
 /// Never fails: a switch that cannot be reached is part of the answer.
@@ -32,8 +37,11 @@ pub(super) async fn version(client: &Client) -> Answer {
     Ok(Box::new(Version(server)))
 }
 
+/// Milliseconds after which a reader of the log that does not read is told of.
+const LOG_STUCK_MS: u64 = 2000;
+
 /// `health`.
-struct Health(ServingStatus);
+struct Health(ServingStatus, v1::LogState);
 
 impl Report for Health {
     fn text(&self) -> String {
@@ -41,7 +49,20 @@ impl Report for Health {
     }
 
     fn json(&self) -> Value {
-        json!({ "status": self.0.as_str_name() })
+        let mut health = json!({ "status": self.0.as_str_name() });
+        let warnings = self.warnings();
+        if !warnings.is_empty() {
+            health["warnings"] = warnings.into();
+        }
+        health
+    }
+
+    /// Forwarding goes on while nobody reads the log, so the switch is healthy all the same.
+    fn warnings(&self) -> Vec<String> {
+        let stuck = self.1.stuck_ms;
+        let warning =
+            || format!("the log's reader has not read for {} s; `vsctl log-show` counts lost lines", stuck / 1000);
+        (stuck >= LOG_STUCK_MS).then(warning).into_iter().collect()
     }
 
     fn verdict(&self) -> Result<(), Error> {
@@ -257,11 +278,18 @@ NUMBER  NAME       MEANING
 
     #[test]
     fn only_a_serving_switch_is_healthy() {
-        assert!(Health(ServingStatus::Serving).verdict().is_ok());
-        assert_eq!(Health(ServingStatus::Serving).text(), "SERVING\n");
+        let health = |status| Health(status, v1::LogState::default());
+        assert!(health(ServingStatus::Serving).verdict().is_ok());
+        assert_eq!(health(ServingStatus::Serving).text(), "SERVING\n");
+        assert!(health(ServingStatus::Serving).warnings().is_empty());
         for status in [ServingStatus::NotServing, ServingStatus::Unknown, ServingStatus::ServiceUnknown] {
-            assert!(matches!(Health(status).verdict(), Err(Error::Unhealthy)), "{status:?}");
+            assert!(matches!(health(status).verdict(), Err(Error::Unhealthy)), "{status:?}");
         }
-        assert_eq!(Health(ServingStatus::NotServing).json(), json!({ "status": "NOT_SERVING" }));
+        assert_eq!(health(ServingStatus::NotServing).json(), json!({ "status": "NOT_SERVING" }));
+        let stuck = Health(ServingStatus::Serving, v1::LogState { stuck_ms: 12_345, ..Default::default() });
+        assert!(stuck.verdict().is_ok());
+        let want = "the log's reader has not read for 12 s; `vsctl log-show` counts lost lines";
+        assert_eq!(stuck.warnings(), [want]);
+        assert_eq!(stuck.json(), json!({ "status": "SERVING", "warnings": [want] }));
     }
 }

@@ -99,6 +99,7 @@ async fn ask<'a>(client: &'a Client, cli: &'a Cli, out: &'a mut dyn Write) -> Re
         Command::WorkerRxqPin { port, queue, core } => worker::rxq_pin(client, port, *queue, *core).await,
         Command::WorkerRxqRebalance => worker::rebalance(client).await,
         Command::MempoolShow => statistics::mempool(client).await,
+        Command::LogShow => statistics::log(client).await,
         Command::DropReasons => about::drop_reasons(client).await,
         Command::Capabilities => about::capabilities(client).await,
         Command::Health => about::health(client).await,

@@ -17,6 +17,11 @@ pub(super) async fn mempool(client: &Client) -> Answer {
     Ok(Box::new(Mempool(answer.mempool.unwrap_or_default())))
 }
 
+pub(super) async fn log(client: &Client) -> Answer {
+    let answer = client.answer(client.statistics().await?.get_log(v1::GetLogRequest {}).await)?;
+    Ok(Box::new(Log(answer.log.unwrap_or_default())))
+}
+
 /// `dump-ports`: the lines of ovs-ofctl(8), and two more that say why packets were dropped, if any
 /// were.
 struct Ports(Vec<v1::PortStatistics>);
@@ -106,6 +111,35 @@ impl Report for Mempool {
     }
 }
 
+/// `log-show`.
+struct Log(v1::LogState);
+
+impl Report for Log {
+    fn text(&self) -> String {
+        let v1::LogState { lost_error, lost_warn, lost_info, lost_debug, lost_trace, left_out, stuck_ms } = self.0;
+        let reader = if stuck_ms == 0 { "reads".to_owned() } else { format!("has not read for {stuck_ms} ms") };
+        format!(
+            "lost lines: error={lost_error} warn={lost_warn} info={lost_info} debug={lost_debug} trace={lost_trace}\n\
+             left out: {left_out}\nreader: {reader}\n"
+        )
+    }
+
+    fn json(&self) -> Value {
+        let v1::LogState { lost_error, lost_warn, lost_info, lost_debug, lost_trace, left_out, stuck_ms } = self.0;
+        json!({
+            "lost": {
+                "error": lost_error,
+                "warn": lost_warn,
+                "info": lost_info,
+                "debug": lost_debug,
+                "trace": lost_trace,
+            },
+            "left_out": left_out,
+            "stuck_ms": stuck_ms,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing;
@@ -166,6 +200,17 @@ mod tests {
             },
         ]);
         assert_eq!(ports().json(), want);
+    }
+
+    #[test]
+    fn log_both_ways() {
+        let mut log = Log(v1::LogState { lost_warn: 2, lost_info: 7, left_out: 213, ..Default::default() });
+        let lines = "lost lines: error=0 warn=2 info=7 debug=0 trace=0\nleft out: 213\n";
+        assert_eq!(log.text(), format!("{lines}reader: reads\n"));
+        log.0.stuck_ms = 3456;
+        assert_eq!(log.text(), format!("{lines}reader: has not read for 3456 ms\n"));
+        let lost = json!({ "error": 0, "warn": 2, "info": 7, "debug": 0, "trace": 0 });
+        assert_eq!(log.json(), json!({ "lost": lost, "left_out": 213, "stuck_ms": 3456 }));
     }
 
     #[test]

@@ -257,6 +257,8 @@ async fn addresses_workers_and_numbers() {
     assert_eq!(statistics.get_port_statistics(request).await.expect("ports").into_inner().ports.len(), 1);
     let mempool = statistics.get_mempool(v1::GetMempoolRequest {}).await.expect("a pool").into_inner().mempool;
     assert_eq!(mempool, Some(v1::Mempool { size: 1000, in_use: 10, heap_bytes: 1 << 20 }));
+    let log = statistics.get_log(v1::GetLogRequest {}).await.expect("a log").into_inner().log;
+    assert_eq!(log, Some(v1::LogState::default()), "no log is started in this process");
     running.stop().await;
 }
 

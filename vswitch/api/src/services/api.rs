@@ -85,9 +85,23 @@ impl Control {
         .await?
         .map_err(|error| status(&error))
     }
+
+    /// Asks the switch for something that is to be known, and logs who did and how it went.
+    pub(super) async fn use_logged<R, F>(&self, asked: Asked, call: F) -> Result<R, Status>
+    where
+        R: Send + 'static,
+        F: FnOnce(&dyn SwitchApi) -> Result<R, SwitchError> + Send + 'static,
+    {
+        self.try_read(move |switch| {
+            let result = call(switch);
+            asked.log_use(result.as_ref().err().map(ToString::to_string).as_deref());
+            result
+        })
+        .await
+    }
 }
 
-/// Who asked for a change of what.
+/// Who asked for what.
 pub(super) struct Asked {
     rpc: &'static str,
     subject: String,
@@ -104,12 +118,27 @@ impl Asked {
         Self { rpc, subject: names.join(" "), uid: peer.map(|peer| peer.uid()), pid: peer.and_then(|peer| peer.pid()) }
     }
 
-    /// Logs how it went.
+    /// Logs how a change went. A client can be refused as often as it likes. An empty `left_out`
+    /// limits the lines of a second, see the daemon's log.
     pub(super) fn log(&self, error: Option<&str>) {
         let Self { rpc, subject, uid, pid } = self;
         match error {
             None => tracing::info!(rpc, subject, uid, pid, "changed"),
-            Some(error) => tracing::warn!(rpc, subject, uid, pid, error = %clip(error, 512), "refused"),
+            Some(error) => {
+                let error = clip(error, 512);
+                tracing::warn!(rpc, subject, uid, pid, %error, left_out = tracing::field::Empty, "refused");
+            }
+        }
+    }
+
+    /// Logs how a call went that changes nothing and is to be known: it sees packets or
+    /// connections, or sends packets. A client may make such calls for each packet, so their lines
+    /// are limited, too.
+    pub(super) fn log_use(&self, error: Option<&str>) {
+        let Self { rpc, subject, uid, pid } = self;
+        match error {
+            None => tracing::info!(rpc, subject, uid, pid, left_out = tracing::field::Empty, "done"),
+            Some(_) => self.log(error),
         }
     }
 }

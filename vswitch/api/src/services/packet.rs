@@ -1,6 +1,6 @@
 //! `PacketService`.
 
-use super::api::Control;
+use super::api::{Asked, Control};
 use super::status::{invalid, status};
 use super::{list, text, watch};
 use std::sync::atomic::Ordering::Relaxed;
@@ -116,16 +116,19 @@ impl v1::packet_service_server::PacketService for Packets {
         &self,
         request: Request<v1::WatchPacketInsRequest>,
     ) -> Result<Response<Self::WatchPacketInsStream>, Status> {
-        let v1::WatchPacketInsRequest { bridge, controller_id, names: by_name, invalid_ttl } = request.into_inner();
+        let (_, extensions, request) = request.into_parts();
+        let v1::WatchPacketInsRequest { bridge, controller_id, names: by_name, invalid_ttl } = request;
         let controller = u16::try_from(controller_id).map_err(|_| {
             let problem = format!("{controller_id} is out of range");
             invalid(&[FieldError::new("controller_id", problem, "use 0 to 65535")])
         })?;
         let interest = Interest { controller, invalid_ttl };
+        let asked = Asked::new("WatchPacketIns", &extensions, &[&bridge, &controller.to_string()]);
         let call = move |switch: &dyn vswitch_control::SwitchApi| {
-            Ok((switch.names(&bridge)?, switch.subscribe_packets(&bridge, interest)?))
+            let names = switch.names(&bridge)?;
+            Ok((names, switch.subscribe_packets(&bridge, interest)?))
         };
-        let (names, packets) = self.0.try_read(call).await?;
+        let (names, packets) = self.0.use_logged(asked, call).await?;
         let style = Style { names: by_name };
         let forwarding = |messages| forward(packets, style, names, messages);
         Ok(Response::new(watch::until_stopped(self.0.stopping.clone(), forwarding)))
@@ -135,17 +138,22 @@ impl v1::packet_service_server::PacketService for Packets {
         &self,
         request: Request<v1::SendPacketRequest>,
     ) -> Result<Response<v1::SendPacketResponse>, Status> {
-        let v1::SendPacketRequest { bridge, packet_out: message } = request.into_inner();
+        let (_, extensions, v1::SendPacketRequest { bridge, packet_out: message }) = request.into_parts();
         let message = message
             .ok_or_else(|| invalid(&[FieldError::new("packet_out", "not given", "give it as text, or typed")]))?;
+        let asked = Asked::new("SendPacket", &extensions, &[&bridge]);
         let call = move |switch: &dyn vswitch_control::SwitchApi| {
-            let names = switch.names(&bridge)?;
-            Ok(packet_out(message, &names).and_then(|Parsed { value, warnings }| {
+            let send = || {
+                let names = switch.names(&bridge).map_err(|error| status(&error))?;
+                let Parsed { value, warnings } = packet_out(message, &names)?;
                 switch.packet_out(&bridge, &value).map_err(refused)?;
                 Ok(warnings)
-            }))
+            };
+            let sent: Result<_, Status> = send();
+            asked.log_use(sent.as_ref().err().map(Status::message));
+            sent
         };
-        let warnings = self.0.try_read(call).await??;
+        let warnings = self.0.read(call).await??;
         Ok(Response::new(v1::SendPacketResponse { warnings }))
     }
 
@@ -153,8 +161,10 @@ impl v1::packet_service_server::PacketService for Packets {
         &self,
         request: Request<v1::ResumePacketRequest>,
     ) -> Result<Response<v1::ResumePacketResponse>, Status> {
-        let v1::ResumePacketRequest { bridge, continuation, packet } = request.into_inner();
-        self.0.try_read(move |switch| switch.resume_packet(&bridge, &continuation, &packet)).await?;
+        let (_, extensions, request) = request.into_parts();
+        let v1::ResumePacketRequest { bridge, continuation, packet } = request;
+        let asked = Asked::new("ResumePacket", &extensions, &[&bridge]);
+        self.0.use_logged(asked, move |switch| switch.resume_packet(&bridge, &continuation, &packet)).await?;
         Ok(Response::new(v1::ResumePacketResponse {}))
     }
 

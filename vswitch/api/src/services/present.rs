@@ -1,6 +1,7 @@
 //! From plain values to messages.
 
 use std::path::Path;
+use vswitch_control::log_state::LogInfo;
 use vswitch_control::{
     BridgeInfo, CachesInfo, FailMode, FdbInfo, FdbStats, MempoolInfo, PortEvent, PortEventKind, PortInfo, RxqInfo,
     WorkerInfo,
@@ -263,6 +264,13 @@ pub(super) fn rxq(rxq: RxqInfo) -> v1::Rxq {
 pub(super) const fn mempool(mempool: MempoolInfo) -> v1::Mempool {
     let MempoolInfo { size, in_use, heap_bytes } = mempool;
     v1::Mempool { size, in_use, heap_bytes }
+}
+
+/// What became of lines of the log.
+pub(super) const fn log(log: &LogInfo) -> v1::LogState {
+    let [lost_error, lost_warn, lost_info, lost_debug, lost_trace] = log.lost;
+    let (left_out, stuck_ms) = (log.left_out, log.stuck_ms);
+    v1::LogState { lost_error, lost_warn, lost_info, lost_debug, lost_trace, left_out, stuck_ms }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::api::Control;
 use super::present;
 use tonic::{Request, Response, Status};
+use vswitch_control::log_state::LOG;
 use vswitch_control::{PortInfo, SwitchError};
 use vswitch_proto::v1;
 
@@ -34,6 +35,11 @@ impl v1::statistics_service_server::StatisticsService for Statistics {
     async fn get_mempool(&self, _: Request<v1::GetMempoolRequest>) -> Result<Response<v1::GetMempoolResponse>, Status> {
         let mempool = self.0.read(|switch| switch.mempool()).await?;
         Ok(Response::new(v1::GetMempoolResponse { mempool: Some(present::mempool(mempool)) }))
+    }
+
+    /// Not behind calls of the switch: it may be asked because they wait.
+    async fn get_log(&self, _: Request<v1::GetLogRequest>) -> Result<Response<v1::GetLogResponse>, Status> {
+        Ok(Response::new(v1::GetLogResponse { log: Some(present::log(&LOG.info())) }))
     }
 }
 

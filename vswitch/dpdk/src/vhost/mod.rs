@@ -107,6 +107,8 @@ mod memory;
 #[cfg(feature = "dpdk")]
 mod message;
 #[cfg(feature = "dpdk")]
+mod notes;
+#[cfg(feature = "dpdk")]
 mod open;
 #[cfg(feature = "dpdk")]
 mod relief;

@@ -6,6 +6,7 @@ use super::calls::Calls;
 use super::fault::{self, Files};
 use super::guard::{Guard, GuardVerdict, State};
 use super::message::{Message, SET_MEM_TABLE, SET_VRING_CALL, SET_VRING_ENABLE};
+use super::notes::{Note, Notes, SocketEvent};
 use super::{PAIRS_MAX, Quiesce, caller, features, socket};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -19,10 +20,6 @@ use std::time::{Duration, Instant};
 
 /// No device, no connection.
 pub(super) const NONE: i32 = -1;
-
-/// Log lines about one socket: at most one per this time, so that a flapping guest does not fill
-/// the log.
-const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Descriptors that the library may have to poll at most: its table of 1024 less its pipe,
 /// connections that it has not yet noticed to be dead, and connections on their way to being
@@ -92,8 +89,15 @@ struct Control {
     connecting: bool,
     connections: Vec<Connection>,
     last_disconnect: Option<Instant>,
-    last_log: Option<Instant>,
-    unlogged: u32,
+    notes: Notes,
+}
+
+impl Control {
+    /// Keeps an event for the log. Nothing is logged with this lock: callbacks take it while they
+    /// hold the locks of rings, for which workers wait.
+    fn note(&mut self, event: SocketEvent) {
+        self.notes.keep(event, Instant::now());
+    }
 }
 
 struct Connection {
@@ -124,8 +128,8 @@ pub(super) fn find(path: &CString) -> Option<Arc<Shared>> {
 }
 
 /// Disconnects guests that have taken their memory away (until then their rings are empty), and
-/// those whose call descriptors would hold up workers (until then they do). To be called several
-/// times a second.
+/// those whose call descriptors would hold up workers (until then they do). Logs what callbacks
+/// have noted. To be called several times a second.
 pub fn maintain() {
     let lost = fault::take_lost();
     let all: Vec<Arc<Shared>> = REGISTRY.lock().values().cloned().collect();
@@ -178,6 +182,7 @@ impl Shared {
     /// Takes a socket out of the registry.
     pub(super) fn unregister(&self) {
         REGISTRY.lock().remove(&self.path);
+        self.log_notes();
     }
 
     /// The running device, or [`NONE`].
@@ -249,7 +254,7 @@ impl Shared {
             }
             let known: Vec<RawFd> = control.connections.iter().filter_map(|connection| connection.fd).collect();
             if control.connections.len() > known.len() || known.iter().any(|fd| !socket::is_hung_up(*fd)) {
-                self.log(&mut control, format_args!("refused a second connection"));
+                control.note(SocketEvent::SecondConnection);
                 return false;
             }
             control.connecting = true;
@@ -307,7 +312,7 @@ impl Shared {
         self.receive_pairs.fetch_and(served(1), Relaxed);
         self.features.store(features, Relaxed);
         self.vid.store(vid, Release);
-        self.log(&mut control, format_args!("guest is up"));
+        control.note(SocketEvent::Up);
         true
     }
 
@@ -316,7 +321,7 @@ impl Shared {
     /// and started again ([`Shared::start`] removes what is no longer so).
     pub(super) fn stop(&self, vid: i32) {
         if self.vid.compare_exchange(vid, NONE, AcqRel, Relaxed).is_ok() {
-            self.log(&mut self.control.lock(), format_args!("guest is down"));
+            self.control.lock().note(SocketEvent::Down);
         }
         // Even if the exchange failed (closing, or a successor), a worker may still have the old
         // value.
@@ -364,7 +369,7 @@ impl Shared {
         }
         if let GuardVerdict::Refuse(reason) = verdict {
             let request = message.request();
-            self.log(&mut self.control.lock(), format_args!("refused request {request}: {reason}"));
+            self.control.lock().note(SocketEvent::Refused { request, reason });
         }
         verdict
     }
@@ -443,8 +448,10 @@ impl Shared {
             // It may take some time until the library has noticed.
             let Some(line) = connection.line.take() else { continue };
             socket::hang_up(&line);
-            self.log(&mut control, format_args!("{why}: disconnected"));
+            control.note(SocketEvent::Disconnected(why));
         }
+        drop(control);
+        self.log_notes();
     }
 
     /// Stops everything for good: returns when no worker uses a device and none will again, and a
@@ -466,13 +473,19 @@ impl Shared {
         }
     }
 
-    fn log(&self, control: &mut Control, what: std::fmt::Arguments<'_>) {
-        if control.last_log.is_some_and(|at| at.elapsed() < LOG_INTERVAL) {
-            control.unlogged = control.unlogged.saturating_add(1);
-            return;
+    /// Logs what was noted, without a lock.
+    fn log_notes(&self) {
+        let notes = self.control.lock().notes.take();
+        let socket = &self.name;
+        for Note { event, suppressed } in notes {
+            // A guest can make the switch refuse as often as it likes. An empty `left_out` limits
+            // the lines of a second, see the daemon's log.
+            match event {
+                SocketEvent::Refused { .. } | SocketEvent::SecondConnection => {
+                    tracing::info!(?socket, suppressed, left_out = tracing::field::Empty, "vhost-user: {event}");
+                }
+                _ => tracing::info!(?socket, suppressed, "vhost-user: {event}"),
+            }
         }
-        control.last_log = Some(Instant::now());
-        let suppressed = std::mem::take(&mut control.unlogged);
-        tracing::info!(socket = ?self.name, suppressed, "vhost-user: {what}");
     }
 }

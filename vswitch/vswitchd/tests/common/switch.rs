@@ -4,7 +4,7 @@ use super::command::{self, output, unique, wait_for};
 use super::netns::Netns;
 use serde_json::Value;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{PipeWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
@@ -45,7 +45,15 @@ impl Switch {
     /// # Panics
     /// When it does not start; the message has its log.
     pub(crate) fn start_with(config: &str, arguments: &[&str]) -> Self {
-        Self::launch(config, arguments, None)
+        Self::launch(config, arguments, None, None)
+    }
+
+    /// Likewise. It writes its log into a pipe, which somebody reads or not.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub(crate) fn start_logging_to(log: PipeWriter, config: &str, arguments: &[&str]) -> Self {
+        Self::launch(config, arguments, None, Some(log))
     }
 
     /// Likewise, in a network namespace: the interfaces of its ports are there.
@@ -53,10 +61,10 @@ impl Switch {
     /// # Panics
     /// When it does not start; the message has its log.
     pub(crate) fn start_in(ns: &Netns, config: &str) -> Self {
-        Self::launch(config, &[], Some(ns.name().to_owned()))
+        Self::launch(config, &[], Some(ns.name().to_owned()), None)
     }
 
-    fn launch(config: &str, arguments: &[&str], netns: Option<String>) -> Self {
+    fn launch(config: &str, arguments: &[&str], netns: Option<String>, log: Option<PipeWriter>) -> Self {
         let dir = tempfile::Builder::new().prefix("vswitch-test-").tempdir().expect("a temporary directory");
         let mut text = format!("[control]\nsocket = {:?}\n\n", dir.path().join("vswitch.sock"));
         if !config.lines().any(|line| line.trim() == "[dpdk]") {
@@ -72,7 +80,7 @@ impl Switch {
         text += &config.replace("@DIR@", &dir.path().to_string_lossy());
         fs::write(dir.path().join("vswitchd.toml"), text).expect("the configuration is written");
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        let child = spawn(dir.path(), &arguments, netns.as_deref());
+        let child = spawn(dir.path(), &arguments, netns.as_deref(), log);
         let mut switch = Self { child, dir, arguments, netns };
         switch.wait_until_healthy();
         switch
@@ -82,7 +90,7 @@ impl Switch {
     /// configuration.
     pub(crate) fn start_again(&mut self) {
         assert!(self.exited().is_some(), "vswitchd {} still runs", self.pid());
-        self.child = spawn(self.dir.path(), &self.arguments, self.netns.as_deref());
+        self.child = spawn(self.dir.path(), &self.arguments, self.netns.as_deref(), None);
         self.wait_until_healthy();
     }
 
@@ -254,7 +262,7 @@ impl Drop for Switch {
     }
 }
 
-fn spawn(dir: &Path, arguments: &[String], netns: Option<&str>) -> Child {
+fn spawn(dir: &Path, arguments: &[String], netns: Option<&str>, pipe: Option<PipeWriter>) -> Child {
     let log = File::options().create(true).append(true).open(dir.join("vswitchd.log")).expect("the log can be written");
     let vswitchd = env!("CARGO_BIN_EXE_vswitchd");
     // `ip netns exec` becomes the program: its process id is the child's.
@@ -267,7 +275,7 @@ fn spawn(dir: &Path, arguments: &[String], netns: Option<&str>) -> Child {
         .arg(dir.join("vswitchd.toml"))
         .args(arguments)
         .stdin(Stdio::null())
-        .stderr(log.try_clone().expect("a file can be cloned"))
+        .stderr(pipe.map_or_else(|| log.try_clone().expect("a file can be cloned").into(), Stdio::from))
         .stdout(log)
         .spawn()
         .expect("vswitchd can be started")

@@ -43,6 +43,12 @@ impl Bed {
 
     /// Likewise, with more keys of the bridge, and more sections behind its ports.
     pub(crate) fn with(ports: u32, keys: &str, sections: &str) -> Self {
+        let start = |config: &str| Switch::start_with(config, &["--enable-dummy"]);
+        Self::starting(start, ports, keys, sections)
+    }
+
+    /// Likewise. `start` starts a switch with this configuration and `--enable-dummy`.
+    pub(crate) fn starting(start: impl FnOnce(&str) -> Switch, ports: u32, keys: &str, sections: &str) -> Self {
         // A worker that sleeps leaves its core to what else is under way; a packet wakes it.
         let mut config = "[worker]\nidle_sleep_us = 1000\n\n".to_owned();
         config += &format!("[[bridge]]\nname = {BRIDGE:?}\nfail_mode = \"secure\"\n{keys}\n\n");
@@ -53,7 +59,7 @@ impl Bed {
         if !sections.contains("[slow_path]") {
             config += "[slow_path]\nmisses = 0\npacket_ins = 0\nlearns = 0\n\n";
         }
-        let switch = Switch::start_with(&(config + sections), &["--enable-dummy"]);
+        let switch = start(&(config + sections));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let socket = format!("unix://{}", switch.socket().display());
         let (channel, packets, sent) = runtime.block_on(async {

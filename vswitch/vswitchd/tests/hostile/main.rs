@@ -17,6 +17,7 @@ mod connections;
 mod fields;
 mod learning;
 mod limits;
+mod log;
 mod loops;
 mod malformed;
 mod meters;

@@ -1,6 +1,7 @@
 //! `EventService`.
 
 use super::{AntreaServices, refused};
+use crate::services::api::Asked;
 use crate::services::status::invalid;
 use crate::services::watch::until_stopped;
 use std::sync::Arc;
@@ -83,11 +84,17 @@ impl v1::event_service_server::EventService for AntreaServices {
         &self,
         request: Request<v1::AnswerPacketRequest>,
     ) -> Result<Response<v1::AnswerPacketResponse>, Status> {
-        let v1::AnswerPacketRequest { token, verdict } = request.into_inner();
+        let (_, extensions, v1::AnswerPacketRequest { token, verdict }) = request.into_parts();
         let verdict = v1::PacketVerdict::try_from(verdict).unwrap_or(v1::PacketVerdict::Unspecified);
         let antrea = Arc::clone(&self.antrea);
         // Not behind calls that wait for the node state.
-        let answered = self.control.read(move |_| antrea.answer_packet(&token, verdict)).await?;
+        let asked = Asked::new("AnswerPacket", &extensions, &[verdict.as_str_name()]);
+        let answer = move |_: &dyn vswitch_control::SwitchApi| {
+            let answered = antrea.answer_packet(&token, verdict);
+            asked.log_use(answered.as_ref().err().map(ToString::to_string).as_deref());
+            answered
+        };
+        let answered = self.control.read(answer).await?;
         answered.map_err(|error| refused(&error))?;
         Ok(Response::new(v1::AnswerPacketResponse {}))
     }

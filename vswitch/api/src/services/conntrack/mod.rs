@@ -140,8 +140,10 @@ impl v1::conntrack_service_server::ConntrackService for Conntracks {
         &self,
         request: Request<v1::ListConnectionsRequest>,
     ) -> Result<Response<Self::ListConnectionsStream>, Status> {
-        let filter = filter::filter(request.into_inner().filter)?;
-        let conntrack = self.control.read(|switch| switch.conntrack()).await?;
+        let (_, extensions, request) = request.into_parts();
+        let filter = filter::filter(request.filter)?;
+        let asked = Asked::new("ListConnections", &extensions, &[&format!("{filter:?}")]);
+        let conntrack = self.control.use_logged(asked, |switch| Ok(switch.conntrack())).await?;
         let permit = Arc::clone(&self.dumps).acquire_owned().await;
         let permit = permit.map_err(|error| Status::internal(error.to_string()))?;
         let filling = |messages| dump::fill(conntrack, filter, messages, permit, dump::PATIENCE);
