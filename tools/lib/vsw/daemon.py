@@ -30,7 +30,8 @@ def bin_dir(profile):
 
 def configuration(dpdk, bridge_ports, directory, fail_mode="standalone", conntrack=None, others=(), slow_path=None, antrea=None, **worker):
     """The text of a vswitchd.toml with the bridge br0. `bridge_ports` are dicts, a [[bridge.port]]
-    each; `others` are further bridges: (what [[bridge]] says of it, its ports)."""
+    each; `others` are further bridges: (what [[bridge]] says of it, its ports). Clients may name
+    sockets and captures in `directory`."""
     text = f"[dpdk]\n{_table(dpdk)}\n"
     if worker:
         text += f"[worker]\n{_table(worker)}\n"
@@ -41,6 +42,7 @@ def configuration(dpdk, bridge_ports, directory, fail_mode="standalone", conntra
     if antrea:
         text += f"[antrea]\n{_table(antrea)}\n"
     text += f"[control]\n{_table({'socket': str(Path(directory) / 'vswitch.sock')})}\n"
+    text += f"[paths]\n{_table(dict.fromkeys(('sockets', 'memif', 'captures'), [str(directory)]))}\n"
     for bridge, ports in (({"name": "br0", "fail_mode": fail_mode}, bridge_ports), *others):
         text += f"[[bridge]]\n{_table(bridge)}\n"
         text += "".join(f"[[bridge.port]]\n{_table(port)}\n" for port in ports)
