@@ -38,6 +38,12 @@ fn existing(features: &Features) -> BTreeMap<u8, &'static str> {
     exists.map(|table| (table.number(), table.name())).collect()
 }
 
+/// The highest number of the first round there is.
+const FIRST_ROUND_MAX: u64 = 1 << 63;
+
+/// How far a round may be ahead of the one before it.
+const ROUND_STEP_MAX: u64 = 1 << 32;
+
 impl Antrea {
     /// Says what the Node is; again, or for the first time.
     ///
@@ -337,6 +343,12 @@ impl Antrea {
         }
         if begin.round <= state.round {
             return Err(AntreaError::OldRound { given: begin.round, current: state.round });
+        }
+        // The last number there is would keep all later agents out.
+        let last = if state.round == 0 { FIRST_ROUND_MAX } else { state.round.saturating_add(ROUND_STEP_MAX) };
+        if begin.round > last {
+            let reason = format!("{} is too far ahead of round {}; use {last} at most", begin.round, state.round);
+            return Err(AntreaError::Request { field: "begin.round", reason });
         }
         let scope = scope(&begin)?;
         let outside = objects.iter().map(vswitch_antrea::Object::key_of).find(|key| !scope.contains(&key.kind));

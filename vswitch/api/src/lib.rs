@@ -16,6 +16,7 @@
 
 pub mod server;
 mod services;
+mod shares;
 
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]

@@ -2,6 +2,7 @@
 //! mended or told of.
 
 use super::http2::{Answers, Complaints, PREFACE, Requests};
+use crate::shares::{Admitted, Connections, Peer};
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,9 +11,9 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::Sleep;
-use tonic::transport::server::{Connected, UdsConnectInfo};
+use tonic::transport::server::Connected;
 
 /// Bytes that a client of HTTP/2 sends first. Once they are there, pings find out whether it lives.
 const PREFACE_LEN: usize = PREFACE.len();
@@ -32,11 +33,11 @@ fn retry_delay(error: &io::Error) -> Duration {
     }
 }
 
-/// Accepts connections for as long as someone takes them. At most `limit` exist at a time; the rest
-/// waits in the kernel.
+/// Accepts connections for as long as someone takes them. Too many: one is closed for each that
+/// comes.
 pub(super) async fn accept<F, Fut>(
     mut accept_one: F,
-    limit: usize,
+    admitting: Arc<Connections>,
     preface_timeout: Duration,
     aborted: watch::Receiver<bool>,
     connections: mpsc::Sender<io::Result<Connection>>,
@@ -44,22 +45,24 @@ pub(super) async fn accept<F, Fut>(
     F: FnMut() -> Fut,
     Fut: Future<Output = io::Result<UnixStream>>,
 {
-    let permits = Arc::new(Semaphore::new(limit));
     let complaints = Arc::new(Complaints::default());
     // One message per trouble, not one per try.
-    let (mut full, mut failing) = (false, false);
+    let (mut closed, mut failing) = (None, false);
     let accepting = async {
         loop {
-            if !full && permits.available_permits() == 0 {
-                tracing::warn!(limit, "as many control connections as may be are open; later ones wait");
-            }
-            full = permits.available_permits() == 0;
-            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
             match accept_one().await {
                 Ok(stream) => {
                     failing = false;
+                    let credentials = stream.peer_cred().ok();
+                    let pid = credentials.and_then(|credentials| credentials.pid());
+                    let admitted = admitting.admit(credentials.map(|credentials| credentials.uid()), pid);
+                    if admitted.closed.is_some() && admitted.closed != closed {
+                        let uid = admitted.closed;
+                        tracing::warn!(uid, "too many control connections: some of this user are closed");
+                    }
+                    closed = admitted.closed;
                     let connection =
-                        Connection::new(stream, permit, preface_timeout, aborted.clone(), Arc::clone(&complaints));
+                        Connection::new(stream, admitted, preface_timeout, &aborted, Arc::clone(&complaints));
                     if connections.send(Ok(connection)).await.is_err() {
                         return;
                     }
@@ -83,12 +86,13 @@ pub(super) async fn accept<F, Fut>(
 /// A connection that counts against the limit while it exists.
 pub(super) struct Connection {
     stream: UnixStream,
-    _permit: OwnedSemaphorePermit,
+    admitted: Admitted,
     /// Bytes of the preface still to come, and until when.
     preface_missing: usize,
     preface_deadline: Pin<Box<Sleep>>,
-    /// Ready when the server has waited long enough for this connection to end by itself.
-    aborted: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Ready when the server has waited long enough for this connection to end by itself, or when
+    /// it makes room for another one; why.
+    ends: Option<Pin<Box<dyn Future<Output = &'static str> + Send>>>,
     /// What the client sends, made fit for the library; what the library answers.
     requests: Requests,
     answers: Answers,
@@ -100,21 +104,25 @@ pub(super) struct Connection {
 impl Connection {
     fn new(
         stream: UnixStream,
-        permit: OwnedSemaphorePermit,
+        admitted: Admitted,
         preface_timeout: Duration,
-        mut aborted: watch::Receiver<bool>,
+        aborted: &watch::Receiver<bool>,
         complaints: Arc<Complaints>,
     ) -> Self {
-        let aborted = async move {
+        let (mut aborted, mut gone) = (aborted.clone(), admitted.gone());
+        let ends = async move {
             // An error means that the server is gone.
-            let _ = aborted.wait_for(|aborted| *aborted).await;
+            tokio::select! {
+                _ = aborted.wait_for(|aborted| *aborted) => "the server stops",
+                _ = gone.wait_for(|gone| *gone) => "its user has too many connections",
+            }
         };
         Self {
             stream,
-            _permit: permit,
+            admitted,
             preface_missing: PREFACE_LEN,
             preface_deadline: Box::pin(tokio::time::sleep(preface_timeout)),
-            aborted: Some(Box::pin(aborted)),
+            ends: Some(Box::pin(ends)),
             requests: Requests::default(),
             answers: Answers::default(),
             complaints,
@@ -157,10 +165,17 @@ impl Connection {
     /// An error if the connection is to end now. Asked wherever HTTP/2 may wait: for the client to
     /// send, or to read.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        if self.aborted.as_mut().is_none_or(|aborted| aborted.as_mut().poll(cx).is_ready()) {
-            self.aborted = None; // a future must not be polled again
-            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the server stops"));
-        }
+        let why = match self.ends.as_mut().map(|ends| ends.as_mut().poll(cx)) {
+            None => "it has ended",
+            Some(Poll::Ready(why)) => why,
+            Some(Poll::Pending) => return self.check_preface(cx),
+        };
+        self.ends = None; // a future must not be polled again
+        Err(io::Error::new(io::ErrorKind::ConnectionAborted, why))
+    }
+
+    /// An error if the client does not speak HTTP/2 in time.
+    fn check_preface(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if self.preface_missing > 0 && self.preface_deadline.as_mut().poll(cx).is_ready() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not speak HTTP/2"));
         }
@@ -227,10 +242,10 @@ impl AsyncWrite for Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = UdsConnectInfo;
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) -> UdsConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Peer {
+        self.admitted.peer()
     }
 }
 
@@ -247,10 +262,10 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(5), future).await.unwrap_or_else(|_| panic!("{what}: not within 5 s"))
     }
 
-    async fn connection(timeout: Duration, aborted: watch::Receiver<bool>) -> (Connection, UnixStream) {
+    fn connection(timeout: Duration, aborted: watch::Receiver<bool>) -> (Connection, UnixStream) {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
-        let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.expect("a permit");
-        (Connection::new(ours, permit, timeout, aborted, Arc::default()), theirs)
+        let admitted = Arc::new(Connections::new(1)).admit(None, None);
+        (Connection::new(ours, admitted, timeout, &aborted, Arc::default()), theirs)
     }
 
     #[tokio::test]
@@ -266,7 +281,7 @@ mod tests {
             let next = script.lock().expect("a lock").pop_front();
             async move { if let Some(next) = next { next } else { std::future::pending().await } }
         };
-        let task = tokio::spawn(accept(accept_one, 2, LONG, aborted, sender));
+        let task = tokio::spawn(accept(accept_one, Arc::new(Connections::new(2)), LONG, aborted, sender));
         soon("a connection after six errors", receiver.recv()).await.expect("a connection").expect("no error");
         drop(receiver);
         soon("the loop ends with its receiver", task).await.expect("no panic");
@@ -282,9 +297,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_over_the_limit_wait_for_one_to_end() {
+    async fn over_the_limit_the_oldest_idle_connection_is_closed_for_the_new_one() {
         let peers = Arc::new(Mutex::new(Vec::new()));
-        let (sender, mut receiver) = mpsc::channel(8);
+        let (sender, mut receiver) = mpsc::channel(1);
         let (_abort, aborted) = watch::channel(false);
         let kept = Arc::clone(&peers);
         let accept_one = move || {
@@ -292,26 +307,28 @@ mod tests {
             kept.lock().expect("a lock").push(theirs);
             async move { Ok(ours) }
         };
-        tokio::spawn(accept(accept_one, 2, LONG, aborted, sender));
-        let first = soon("the first", receiver.recv()).await.expect("a connection").expect("no error");
-        let _second = soon("the second", receiver.recv()).await.expect("a connection").expect("no error");
-        assert!(
-            tokio::time::timeout(Duration::from_millis(100), receiver.recv()).await.is_err(),
-            "a third was accepted"
-        );
-        drop(first);
-        soon("the third", receiver.recv()).await.expect("a connection").expect("no error");
+        tokio::spawn(accept(accept_one, Arc::new(Connections::new(4)), LONG, aborted, sender));
+        let mut all = Vec::new();
+        for _ in 0..6 {
+            all.push(soon("a connection", receiver.recv()).await.expect("a connection").expect("no error"));
+        }
+        // (Two or three more are accepted already, and wait to be taken.)
+        let (old, new) = all.split_at_mut(1);
+        let error = soon("its end", old[0].read(&mut [0; 1])).await.expect_err("closed");
+        assert_eq!(error.to_string(), "its user has too many connections");
+        let reading = tokio::time::timeout(Duration::from_millis(100), new[4].read(&mut [0; 1])).await;
+        assert!(reading.is_err(), "the newest one lives: {reading:?}");
     }
 
     #[tokio::test]
     async fn a_client_that_says_too_little_is_cut_off() {
         let (_abort, aborted) = watch::channel(false);
-        let (mut connection, mut client) = connection(Duration::from_millis(200), aborted.clone()).await;
+        let (mut connection, mut client) = connection(Duration::from_millis(200), aborted.clone());
         client.write_all(&[b'x'; PREFACE_LEN - 1]).await.expect("room");
         let mut bytes = Vec::new();
         let error = soon("an error", connection.read_to_end(&mut bytes)).await.expect_err("a timeout");
         assert_eq!((error.kind(), bytes.len()), (io::ErrorKind::TimedOut, PREFACE_LEN - 1));
-        let (mut connection, mut client) = self::connection(Duration::from_millis(50), aborted).await;
+        let (mut connection, mut client) = self::connection(Duration::from_millis(50), aborted);
         client.write_all(&[b'x'; PREFACE_LEN]).await.expect("room");
         let mut bytes = [0; PREFACE_LEN + 1];
         soon("the preface", connection.read_exact(&mut bytes[..PREFACE_LEN])).await.expect("no error");
@@ -323,8 +340,8 @@ mod tests {
     #[tokio::test]
     async fn aborting_wakes_readers_and_writers() {
         let (abort, aborted) = watch::channel(false);
-        let (mut reader, _client) = connection(LONG, aborted.clone()).await;
-        let (mut writer, _client_that_reads_nothing) = connection(LONG, aborted).await;
+        let (mut reader, _client) = connection(LONG, aborted.clone());
+        let (mut writer, _client_that_reads_nothing) = connection(LONG, aborted);
         let reading = tokio::spawn(async move { reader.read(&mut [0; 1]).await });
         let writing = tokio::spawn(async move { writer.write_all(&vec![0; 64 << 20]).await });
         tokio::time::sleep(Duration::from_millis(50)).await; // both wait now

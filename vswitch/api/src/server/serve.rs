@@ -7,6 +7,7 @@ use crate::services::{
     AntreaServices, Bridges, Capabilities, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Meters, Packets,
     Pipelines, Ports, Statistics, Tables, Traces, TunnelSupport, Workers,
 };
+use crate::shares::{CONNECTIONS_MAX, Connections, ShareLayer, Shares};
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
@@ -15,8 +16,8 @@ use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::Routes;
 use tonic::transport::Server;
-use tonic::transport::server::Router;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
@@ -53,14 +54,14 @@ use vswitch_proto::v1::trace_service_server as trace;
 use vswitch_proto::v1::tunnel_service_server as tunnel;
 use vswitch_proto::v1::worker_service_server as worker;
 
-/// Connections at a time. Agents keep one, `vsctl` has one for the time of a command.
-pub(super) const CONNECTIONS_MAX: usize = 64;
-
 /// Calls at a time on one connection.
 const STREAMS_MAX: u32 = 128;
 
 /// Bytes of one message of a request.
 pub(super) const REQUEST_LEN_MAX: usize = 16 << 20;
+
+/// Bytes of one message of a request of health.
+const HEALTH_LEN_MAX: usize = 64 << 10;
 
 /// Time for a new connection to speak HTTP/2.
 const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -163,7 +164,16 @@ pub(super) async fn serve_api(
     let writing = tokio::spawn(write_behind(Arc::clone(&antrea)));
     let reading_names = tokio::spawn(read_names(Arc::clone(&antrea), stopping.clone()));
     let watching_links = tokio::spawn(watch_links(Arc::clone(&antrea), stopping.clone()));
-    let router = router(&Control::new(switch, stopping.clone()), &antrea, health, dummies)?;
+    let shares = Arc::new(Shares::default());
+    let control = Control::new(switch, Arc::clone(&shares), stopping.clone());
+    let router = router(&control, &antrea, health, dummies)?;
+    let router = Server::builder()
+        .max_concurrent_streams(STREAMS_MAX)
+        .http2_max_header_list_size(HEADERS_LEN_MAX)
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .layer(ShareLayer(shares))
+        .add_routes(router);
     let reading_igmp = tokio::spawn(read_igmp(Arc::clone(&antrea), stopping.clone()));
     let tending_wire = tokio::spawn(maintain_wire(Arc::clone(&antrea), stopping.clone()));
 
@@ -172,7 +182,8 @@ pub(super) async fn serve_api(
         let listener = Arc::clone(&listener);
         async move { listener.accept().await.map(|(stream, _)| stream) }
     };
-    let accepting = tokio::spawn(incoming::accept(accept_one, CONNECTIONS_MAX, PREFACE_TIMEOUT, aborted, sender));
+    let admitting = Arc::new(Connections::new(CONNECTIONS_MAX));
+    let accepting = tokio::spawn(incoming::accept(accept_one, admitting, PREFACE_TIMEOUT, aborted, sender));
 
     let shutdown = async {
         shutdown.await;
@@ -206,7 +217,7 @@ fn router(
     antrea: &Arc<Antrea>,
     health: HealthServer<impl Health>,
     dummies: bool,
-) -> Result<Router, ServeError> {
+) -> Result<Routes, ServeError> {
     let agents = Arc::new(AntreaServices::new(control.clone(), Arc::clone(antrea)));
     let mut services = Services::new(REQUEST_LEN_MAX)
         .bridge_service(Arc::new(Bridges::new(control.clone(), Arc::clone(antrea))))
@@ -239,13 +250,9 @@ fn router(
     if dummies {
         services = services.dummy_service(Arc::new(Dummies(control.clone())));
     }
-    Ok(Server::builder()
-        .max_concurrent_streams(STREAMS_MAX)
-        .http2_max_header_list_size(HEADERS_LEN_MAX)
-        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
-        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .add_routes(services.routes())
-        .add_service(health)
+    Ok(services
+        .routes()
+        .add_service(health.max_decoding_message_size(HEALTH_LEN_MAX))
         .add_service(reflection(dummies).build_v1()?)
         .add_service(reflection(dummies).build_v1alpha()?))
 }

@@ -1,10 +1,10 @@
 //! How the services call the switch.
 
 use super::status::{clip, status};
+use crate::shares::{Limits, Peer, Pool, Shares, Taken, current};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use tokio::sync::{Semaphore, watch};
-use tonic::transport::server::UdsConnectInfo;
+use tokio::sync::watch;
 use tonic::{Extensions, Status};
 use vswitch_control::{SwitchApi, SwitchError};
 use vswitch_dataplane::meter::Rates;
@@ -13,6 +13,9 @@ use vswitch_dataplane::meter::Rates;
 /// would only wait.
 pub(crate) const CALLS_MAX: usize = 8;
 
+/// Of them, calls of one user, and those that only root may have.
+const CALLS: Limits = Limits { total: CALLS_MAX, share: 6, reserve: 1 };
+
 /// A call of the switch, which keeps its answer.
 type Call = Box<dyn FnOnce(&dyn SwitchApi) + Send>;
 
@@ -20,14 +23,24 @@ type Call = Box<dyn FnOnce(&dyn SwitchApi) + Send>;
 #[derive(Clone)]
 pub(crate) struct Control {
     switch: Arc<dyn SwitchApi>,
-    calls: Arc<Semaphore>,
+    calls: Arc<Pool>,
+    shares: Arc<Shares>,
     /// Becomes true when the server is to stop: streams without an end of their own end then.
     pub(super) stopping: watch::Receiver<bool>,
 }
 
 impl Control {
-    pub(crate) fn new(switch: Arc<dyn SwitchApi>, stopping: watch::Receiver<bool>) -> Self {
-        Self { switch, calls: Arc::new(Semaphore::new(CALLS_MAX)), stopping }
+    pub(crate) fn new(switch: Arc<dyn SwitchApi>, shares: Arc<Shares>, stopping: watch::Receiver<bool>) -> Self {
+        Self { switch, calls: Arc::new(Pool::new(CALLS)), shares, stopping }
+    }
+
+    /// Takes room for a message of a transaction or sync that is being collected, or says that
+    /// there is none.
+    pub(super) fn take_room(&self, len: usize) -> Result<Taken, Status> {
+        self.shares.collecting.try_take(current(), len).map_err(|full| {
+            let text = format!("bytes of transactions being collected: {full}; write less at a time, or try again");
+            Status::resource_exhausted(text)
+        })
     }
 
     /// What one port may cost a worker.
@@ -52,8 +65,8 @@ impl Control {
     /// Runs a call on a blocking thread. One type of call for all of them, since the runtime's code
     /// is compiled once for each.
     async fn run(&self, call: Call) -> Result<(), Status> {
-        let permit = Arc::clone(&self.calls).acquire_owned().await.map_err(|error| Status::internal(error.to_string()));
-        let (permit, switch) = (permit?, Arc::clone(&self.switch));
+        let permit = self.calls.take(current(), 1).await;
+        let switch = Arc::clone(&self.switch);
         let done = tokio::task::spawn_blocking(move || {
             // Held by the call, not by the handler, which the client may cancel.
             let _permit = permit;
@@ -113,9 +126,9 @@ impl Asked {
     /// Takes the peer's credentials from the connection; names are quoted and cut, since anyone may
     /// have chosen them.
     pub(super) fn new(rpc: &'static str, extensions: &Extensions, names: &[&str]) -> Self {
-        let peer = extensions.get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
+        let peer = extensions.get::<Peer>();
         let names: Vec<String> = names.iter().map(|name| format!("{:?}", clip(name, 64))).collect();
-        Self { rpc, subject: names.join(" "), uid: peer.map(|peer| peer.uid()), pid: peer.and_then(|peer| peer.pid()) }
+        Self { rpc, subject: names.join(" "), uid: peer.and_then(|peer| peer.uid), pid: peer.and_then(|peer| peer.pid) }
     }
 
     /// Logs how a change went. A client can be refused as often as it likes. An empty `left_out`

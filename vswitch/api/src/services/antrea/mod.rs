@@ -10,11 +10,14 @@ mod policy;
 mod records;
 mod statistics;
 mod sync;
+mod syncs;
 mod traceflow;
 
 use super::api::{Asked, Control};
 use super::status::{clip, invalid, status};
+use crate::shares::{Limits, Pool, current};
 use std::sync::Arc;
+use syncs::Syncs;
 use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
@@ -37,23 +40,22 @@ const VIOLATIONS_MAX: usize = 6;
 pub(crate) struct AntreaServices {
     control: Control,
     antrea: Arc<Antrea>,
-    /// One sync is received at a time.
-    syncing: Arc<Semaphore>,
+    /// Syncs that are being received.
+    syncs: Arc<Syncs>,
     /// Calls at a time: they wait for each other anyway, and are not to keep others from the switch
     /// meanwhile.
-    calls: Arc<Semaphore>,
+    calls: Arc<Pool>,
     /// Walks through all connections for records: they take as long as their readers.
     walks: Arc<Semaphore>,
 }
 
 /// Calls of [`Antrea`] at a time.
-const CALLS_MAX: usize = 2;
+const CALLS: Limits = Limits { total: 2, share: 2, reserve: 0 };
 
 impl AntreaServices {
     pub(crate) fn new(control: Control, antrea: Arc<Antrea>) -> Self {
-        let semaphore = |permits| Arc::new(Semaphore::new(permits));
-        let (syncing, calls, walks) = (semaphore(1), semaphore(CALLS_MAX), semaphore(ANTREA_RECORD_WALKS_MAX));
-        Self { control, antrea, syncing, calls, walks }
+        let walks = Arc::new(Semaphore::new(ANTREA_RECORD_WALKS_MAX));
+        Self { control, antrea, syncs: Arc::default(), calls: Arc::new(Pool::new(CALLS)), walks }
     }
 
     /// Asks on a blocking thread.
@@ -61,8 +63,7 @@ impl AntreaServices {
         &self,
         ask: impl FnOnce(&Antrea) -> Result<R, AntreaError> + Send + 'static,
     ) -> Result<R, Status> {
-        let permit = Arc::clone(&self.calls).acquire_owned().await;
-        let permit = permit.map_err(|error| Status::internal(error.to_string()))?;
+        let permit = self.calls.take(current(), 1).await;
         let antrea = Arc::clone(&self.antrea);
         let call = move |_: &dyn vswitch_control::SwitchApi| {
             // Held by the call, not by the handler, which the client may cancel.

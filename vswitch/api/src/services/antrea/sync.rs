@@ -1,10 +1,11 @@
 //! `SyncService`.
 
 use super::{AntreaServices, how, valid_only};
-use crate::services::api::Asked;
+use crate::services::api::{Asked, Control};
 use crate::services::flow::{Telling, entry};
 use crate::services::list::{self, measured_parts};
 use crate::services::status::invalid;
+use crate::shares::{Taken, current};
 use prost::Message;
 use std::time::Duration;
 use tonic::codegen::BoxStream;
@@ -43,50 +44,99 @@ const SYNC_LEN_MAX: usize = 1 << 29;
 /// Time for the next message of a sync.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Time for all messages of a sync.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Bytes of memory that a byte of a message takes once it is decoded, roughly.
+const DECODED: usize = 2;
+
 /// The next message of a sync.
 async fn next(stream: &mut Streaming<v1::SyncRequest>) -> Result<Option<v1::SyncRequest>, Status> {
     let waited = tokio::time::timeout(MESSAGE_TIMEOUT, stream.message()).await;
     waited.unwrap_or_else(|_| Err(Status::aborted("no message came for 30 s; nothing was changed")))
 }
 
-/// Receives a sync.
-async fn receive(stream: &mut Streaming<v1::SyncRequest>) -> Result<Sync, Status> {
-    let mut begin = None;
-    let mut received = Vec::new();
-    let mut first = true;
-    let mut node_state = SYNC_LEN_MAX;
-    while let Some(message) = next(stream).await? {
-        let Some(left) = node_state.checked_sub(message.encoded_len()) else {
+/// A sync that is being received.
+struct Receiving {
+    objects: Vec<v1::object::Object>,
+    /// Bytes that may still come.
+    left: usize,
+    room: Option<Taken>,
+}
+
+impl Receiving {
+    /// Takes a message; whether it is the last one.
+    fn take(&mut self, control: &Control, message: v1::SyncRequest) -> Result<bool, Status> {
+        let len = message.encoded_len();
+        let Some(left) = self.left.checked_sub(len) else {
             return Err(Status::resource_exhausted(format!("a sync: the limit of {SYNC_LEN_MAX} bytes is reached")));
         };
-        node_state = left;
-        match (first, message.begin) {
-            (true, Some(given)) => begin = Some(given),
-            (true, None) => return Err(wrong("begin", "the first message has none", "begin with one")),
-            (false, Some(_)) => {
-                return Err(wrong("begin", "there is a second one", "say it in the first message only"));
-            }
-            (false, None) => {}
+        self.left = left;
+        let taken = control.take_room(len.saturating_mul(DECODED))?;
+        match &mut self.room {
+            Some(room) => room.merge(taken),
+            None => self.room = Some(taken),
         }
-        first = false;
-        received.extend(objects(message.objects)?);
-        if received.len() > vswitch_antrea::limits::OBJECTS_MAX {
+        self.objects.extend(objects(message.objects)?);
+        if self.objects.len() > vswitch_antrea::limits::OBJECTS_MAX {
             let most = vswitch_antrea::limits::OBJECTS_MAX;
             return Err(Status::resource_exhausted(format!("objects: the limit of {most} is reached")));
         }
-        if let Some(commit) = message.commit {
-            if next(stream).await?.is_some() {
+        let Some(commit) = message.commit else { return Ok(false) };
+        if commit.objects != self.objects.len() as u64 {
+            let problem = format!("{} objects were sent, {} came", commit.objects, self.objects.len());
+            return Err(wrong("commit.objects", problem, "sync again"));
+        }
+        Ok(true)
+    }
+
+    /// Receives the messages behind the first one.
+    async fn receive(
+        &mut self,
+        control: &Control,
+        first: v1::SyncRequest,
+        stream: &mut Streaming<v1::SyncRequest>,
+    ) -> Result<(), Status> {
+        let mut is_last = self.take(control, first)?;
+        while let Some(message) = next(stream).await? {
+            if is_last {
                 return Err(wrong("commit", "a message came after it", "set it in the last message"));
             }
-            if commit.objects != received.len() as u64 {
-                let problem = format!("{} objects were sent, {} came", commit.objects, received.len());
-                return Err(wrong("commit.objects", problem, "sync again"));
+            if message.begin.is_some() {
+                return Err(wrong("begin", "there is a second one", "say it in the first message only"));
             }
-            let begin = begin.unwrap_or_default();
-            return Ok(Sync { begin, objects: received });
+            if message.objects.is_empty() && message.commit.is_none() {
+                return Err(wrong("objects", "a message has none", "send some, or commit"));
+            }
+            is_last = self.take(control, message)?;
+        }
+        if is_last { Ok(()) } else { Err(Status::aborted("the sync ended without commit; nothing was changed")) }
+    }
+}
+
+/// Receives a sync, unless another one takes its place; its room.
+async fn receive(
+    services: &AntreaServices,
+    uid: u32,
+    stream: &mut Streaming<v1::SyncRequest>,
+) -> Result<(Sync, Option<Taken>), Status> {
+    let Some(mut first) = next(stream).await? else {
+        return Err(Status::aborted("the sync ended without commit; nothing was changed"));
+    };
+    let Some(begin) = first.begin.take() else {
+        return Err(wrong("begin", "the first message has none", "begin with one"));
+    };
+    let mut begun = services.syncs.begin(uid, begin.round)?;
+    let mut receiving = Receiving { objects: Vec::new(), left: SYNC_LEN_MAX, room: None };
+    tokio::select! {
+        received = receiving.receive(&services.control, first, stream) => received?,
+        status = begun.replaced() => return Err(status),
+        () = tokio::time::sleep(SYNC_TIMEOUT) => {
+            return Err(Status::deadline_exceeded("the sync took more than 10 minutes; nothing was changed"));
         }
     }
-    Err(Status::aborted("the sync ended without commit; nothing was changed"))
+    let Receiving { objects, room, .. } = receiving;
+    Ok((Sync { begin, objects }, room))
 }
 
 #[tonic::async_trait]
@@ -95,10 +145,7 @@ impl v1::sync_service_server::SyncService for AntreaServices {
 
     async fn sync(&self, request: Request<Streaming<v1::SyncRequest>>) -> Result<Response<v1::SyncResponse>, Status> {
         let (_, extensions, mut stream) = request.into_parts();
-        let Ok(_one) = std::sync::Arc::clone(&self.syncing).try_acquire_owned() else {
-            return Err(Status::resource_exhausted("another sync is being received; try again"));
-        };
-        let sync = receive(&mut stream).await?;
+        let (sync, _room) = receive(self, current().uid, &mut stream).await?;
         valid_only("begin.mode", sync.begin.mode)?;
         if v1::GateChange::try_from(sync.begin.gate).is_err() {
             return Err(wrong("begin.gate", format!("{} is no change", sync.begin.gate), "see antrea.v1.GateChange"));

@@ -15,8 +15,9 @@ mod transaction;
 use super::api::{Asked, Control};
 use super::list;
 use super::status::{invalid, status};
+use crate::shares::Taken;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use std::time::Duration;
 use tonic::{Request, Response, Status, Streaming};
 use transaction::Transaction;
 #[cfg(any(test, fuzzing))]
@@ -24,15 +25,21 @@ pub(super) use transaction::update;
 use vswitch_control::SwitchApi;
 use vswitch_control::SwitchError;
 use vswitch_control::switch::pipeline::{NameMap, WriteError};
-use vswitch_dataplane::limits::{TRANSACTION_UPDATES_MAX, TRANSACTIONS_LEN_MAX};
+use vswitch_dataplane::limits::TRANSACTION_UPDATES_MAX;
 use vswitch_dataplane::port::FieldError;
 use vswitch_flow::spec::Update;
 use vswitch_flow::text::{FlowCommand, NoNames, Style, format_flow, parse_flow};
 use vswitch_messages as typed;
 use vswitch_proto::v1;
 
-/// Units in which the room for transactions is counted, in bytes.
-const ROOM_UNIT: usize = 1 << 10;
+/// Time for the next message of a transaction.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Time for all messages of a transaction.
+const COLLECT_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Lines that are normalized before other calls have their turn.
+const NORMALIZE_PART: usize = 1024;
 
 /// Lines that one call normalizes: what one message of a client that streams a file holds.
 const NORMALIZE_LINES_MAX: usize = 65_536;
@@ -40,28 +47,16 @@ const NORMALIZE_LINES_MAX: usize = 65_536;
 /// See `proto/vswitch/v1/pipeline.proto`.
 pub(crate) struct Pipelines {
     control: Control,
-    /// Room for transactions that are being collected, in units.
-    room: Arc<Semaphore>,
 }
 
 impl Pipelines {
-    pub(crate) fn new(control: Control) -> Self {
-        Self { control, room: Arc::new(Semaphore::new(TRANSACTIONS_LEN_MAX / ROOM_UNIT)) }
-    }
-
-    /// Takes room for a message, or says that there is none.
-    fn take_room(&self, len: usize) -> Result<OwnedSemaphorePermit, Status> {
-        let units = u32::try_from(len.div_ceil(ROOM_UNIT)).unwrap_or(u32::MAX);
-        Arc::clone(&self.room).try_acquire_many_owned(units).map_err(|_| {
-            Status::resource_exhausted(format!(
-                "transactions: the limit of {TRANSACTIONS_LEN_MAX} bytes being collected is reached; write less at a time, or try again"
-            ))
-        })
+    pub(crate) const fn new(control: Control) -> Self {
+        Self { control }
     }
 
     /// Receives and parses a transaction.
     async fn collect(&self, stream: &mut Streaming<v1::WriteRequest>) -> Result<Collected, Status> {
-        let mut message = stream.message().await?.unwrap_or_default();
+        let mut message = next(stream).await?.unwrap_or_default();
         if message.bridge.is_empty() {
             return Err(wrong("bridge", "the first message names none", "name a bridge"));
         }
@@ -69,7 +64,7 @@ impl Pipelines {
         let wanted = bridge.clone();
         let names = Arc::new(self.control.try_read(move |switch| switch.names(&wanted)).await?);
         let mut transaction = Transaction::default();
-        let mut room: Option<OwnedSemaphorePermit> = None;
+        let mut room: Option<Taken> = None;
         loop {
             if !message.bridge.is_empty() && message.bridge != bridge {
                 let problem = format!("{:?} is not the first message's {bridge:?}", message.bridge);
@@ -80,7 +75,7 @@ impl Pipelines {
                     "updates of a transaction: the limit of {TRANSACTION_UPDATES_MAX} is reached; use more than one"
                 )));
             }
-            let taken = self.take_room(transaction::room_for(&message))?;
+            let taken = self.control.take_room(transaction::room_for(&message))?;
             match &mut room {
                 Some(room) => room.merge(taken),
                 None => room = Some(taken),
@@ -90,7 +85,7 @@ impl Pipelines {
                 transaction.add(updates, &*names);
                 transaction
             });
-            let (parsed, next) = tokio::join!(parsing, stream.message());
+            let (parsed, next) = tokio::join!(parsing, next(stream));
             transaction = parsed.map_err(|error| Status::internal(format!("parsing failed: {error}; report it")))?;
             // The end of the stream alone means nothing: to this side it looks the same when the
             // client was cancelled.
@@ -108,6 +103,12 @@ impl Pipelines {
     }
 }
 
+/// The next message of a transaction.
+async fn next(stream: &mut Streaming<v1::WriteRequest>) -> Result<Option<v1::WriteRequest>, Status> {
+    let waited = tokio::time::timeout(MESSAGE_TIMEOUT, stream.message()).await;
+    waited.unwrap_or_else(|_| Err(Status::aborted("no message came for 60 s; nothing was changed")))
+}
+
 /// A message that cannot be part of a transaction.
 fn wrong(field: &'static str, problem: impl Into<String>, hint: &str) -> Status {
     invalid(&[FieldError::new(field, problem, hint)])
@@ -117,7 +118,7 @@ fn wrong(field: &'static str, problem: impl Into<String>, hint: &str) -> Status 
 struct Collected {
     bridge: String,
     transaction: Transaction,
-    _room: Option<OwnedSemaphorePermit>,
+    _room: Option<Taken>,
 }
 
 #[tonic::async_trait]
@@ -127,7 +128,11 @@ impl v1::pipeline_service_server::PipelineService for Pipelines {
         request: Request<Streaming<v1::WriteRequest>>,
     ) -> Result<Response<v1::WriteResponse>, Status> {
         let (_, extensions, mut stream) = request.into_parts();
-        let Collected { bridge, transaction, _room } = self.collect(&mut stream).await?;
+        let collected = tokio::time::timeout(COLLECT_TIMEOUT, self.collect(&mut stream)).await;
+        let Ok(collected) = collected else {
+            return Err(Status::deadline_exceeded("the transaction took more than 10 minutes; nothing was changed"));
+        };
+        let Collected { bridge, transaction, _room } = collected?;
         let asked = Asked::new("Write", &extensions, &[&bridge, &transaction.len().to_string()]);
         let call = move |switch: &dyn SwitchApi| {
             let (result, refusal) = apply(switch, &bridge, transaction);
@@ -149,15 +154,25 @@ impl v1::pipeline_service_server::PipelineService for Pipelines {
             )));
         }
         let form = list::form(request.form)?;
-        let response = self
-            .control
-            .try_read(move |switch| {
-                let names = if request.bridge.is_empty() { None } else { Some(switch.names(&request.bridge)?) };
-                let flows = request.lines.iter().map(|line| normal(line, names.as_ref(), form, request.names));
-                Ok(v1::NormalizeFlowsResponse { flows: flows.collect() })
-            })
-            .await?;
-        Ok(Response::new(response))
+        let v1::NormalizeFlowsRequest { bridge, lines, names: by_name, .. } = request;
+        let names = if bridge.is_empty() {
+            None
+        } else {
+            Some(Arc::new(self.control.try_read(move |switch| switch.names(&bridge)).await?))
+        };
+        let (mut flows, mut lines) = (Vec::with_capacity(lines.len()), lines.into_iter());
+        loop {
+            // In parts: one call for all of them would keep others waiting.
+            let part: Vec<v1::Line> = lines.by_ref().take(NORMALIZE_PART).collect();
+            if part.is_empty() {
+                return Ok(Response::new(v1::NormalizeFlowsResponse { flows }));
+            }
+            let names = names.clone();
+            let normalize = move |_: &dyn SwitchApi| -> Vec<v1::NormalizedFlow> {
+                part.iter().map(|line| normal(line, names.as_deref(), form, by_name)).collect()
+            };
+            flows.extend(self.control.read(normalize).await?);
+        }
     }
 }
 
