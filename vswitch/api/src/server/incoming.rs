@@ -262,10 +262,10 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(5), future).await.unwrap_or_else(|_| panic!("{what}: not within 5 s"))
     }
 
-    fn connection(timeout: Duration, aborted: watch::Receiver<bool>) -> (Connection, UnixStream) {
+    fn connection(timeout: Duration, aborted: &watch::Receiver<bool>) -> (Connection, UnixStream) {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
         let admitted = Arc::new(Connections::new(1)).admit(None, None);
-        (Connection::new(ours, admitted, timeout, &aborted, Arc::default()), theirs)
+        (Connection::new(ours, admitted, timeout, aborted, Arc::default()), theirs)
     }
 
     #[tokio::test]
@@ -323,12 +323,12 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_says_too_little_is_cut_off() {
         let (_abort, aborted) = watch::channel(false);
-        let (mut connection, mut client) = connection(Duration::from_millis(200), aborted.clone());
+        let (mut connection, mut client) = connection(Duration::from_millis(200), &aborted);
         client.write_all(&[b'x'; PREFACE_LEN - 1]).await.expect("room");
         let mut bytes = Vec::new();
         let error = soon("an error", connection.read_to_end(&mut bytes)).await.expect_err("a timeout");
         assert_eq!((error.kind(), bytes.len()), (io::ErrorKind::TimedOut, PREFACE_LEN - 1));
-        let (mut connection, mut client) = self::connection(Duration::from_millis(50), aborted);
+        let (mut connection, mut client) = self::connection(Duration::from_millis(50), &aborted);
         client.write_all(&[b'x'; PREFACE_LEN]).await.expect("room");
         let mut bytes = [0; PREFACE_LEN + 1];
         soon("the preface", connection.read_exact(&mut bytes[..PREFACE_LEN])).await.expect("no error");
@@ -340,8 +340,8 @@ mod tests {
     #[tokio::test]
     async fn aborting_wakes_readers_and_writers() {
         let (abort, aborted) = watch::channel(false);
-        let (mut reader, _client) = connection(LONG, aborted.clone());
-        let (mut writer, _client_that_reads_nothing) = connection(LONG, aborted);
+        let (mut reader, _client) = connection(LONG, &aborted);
+        let (mut writer, _client_that_reads_nothing) = connection(LONG, &aborted);
         let reading = tokio::spawn(async move { reader.read(&mut [0; 1]).await });
         let writing = tokio::spawn(async move { writer.write_all(&vec![0; 64 << 20]).await });
         tokio::time::sleep(Duration::from_millis(50)).await; // both wait now

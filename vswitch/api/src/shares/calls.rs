@@ -5,7 +5,7 @@ use super::client::{CLIENT, Peer};
 use super::connections::Call;
 use super::message::{Held, Messages};
 use http::{Request, Response};
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::{Frame, SizeHint};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

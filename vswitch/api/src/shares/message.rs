@@ -4,7 +4,7 @@ use super::Shares;
 use super::client::Client;
 use super::pool::{Pool, Taken};
 use bytes::Bytes;
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use std::future::Future;
 use std::pin::Pin;

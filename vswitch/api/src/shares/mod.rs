@@ -29,7 +29,7 @@ mod message;
 mod pool;
 
 pub(crate) use calls::ShareLayer;
-pub(crate) use client::{Client, Peer, current};
+pub(crate) use client::{Peer, current};
 pub(crate) use connections::{Admitted, Connections};
 pub(crate) use pool::{Limits, Pool, Taken};
 

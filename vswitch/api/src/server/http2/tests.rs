@@ -36,7 +36,7 @@ fn ready<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
 fn library(bytes: &[u8]) -> (Vec<Seen>, bool) {
     let io = tokio::io::join(std::io::Cursor::new(bytes.to_vec()).chain(Never), tokio::io::sink());
     let mut builder = h2::server::Builder::new();
-    let mut shaking = builder.max_header_list_size(super::HEADERS_LEN_MAX).handshake::<_, prost::bytes::Bytes>(io);
+    let mut shaking = builder.max_header_list_size(super::HEADERS_LEN_MAX).handshake::<_, bytes::Bytes>(io);
     let Some(Ok(mut connection)) = ready(|cx| Pin::new(&mut shaking).poll(cx)) else { return (Vec::new(), true) };
     let (mut taken, mut failed) = (Vec::new(), false);
     while let Some(accepted) = ready(|cx| connection.poll_accept(cx)) {
