@@ -115,7 +115,7 @@ impl Access {
                     *devargs = told;
                 }
                 Err(refused) if asker == Asker::Client => {
-                    errors.push(FieldError::new("devargs", refused.to_string(), &refused.hint()));
+                    errors.push(FieldError::new("devargs", refused.to_string(), refused.hint()));
                 }
                 // The file names other drivers, too; they are told what it says.
                 Err(_) => {}
