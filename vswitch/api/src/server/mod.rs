@@ -3,17 +3,18 @@
 //! **Where in the walk**: nowhere; it runs on the control cores.
 //!
 //! **Design**: [`bind`] takes the socket, or says who has it; [`serve`] answers until it is told to
-//! stop. Whoever may write to the socket (mode 0660) may do everything. Beside the services of
+//! stop. Each user who may write to the socket (mode 0660) may do everything, and has a share of
+//! what the server has (`shares`). Beside the services of
 //! `proto/vswitch/v1` there are gRPC health (`grpc.health.v1`: SERVING while every worker's heart
 //! beats, looked at every 500 ms, for the server and each service) and reflection
 //! (`grpc.reflection.v1` and `v1alpha`). A client needs nothing but the socket's path (`http2`).
 //!
 //! `DummyService` is there only with `--enable-dummy`.
 //!
-//! **Limits**: 64 connections (later ones wait in the socket's queue), 128 calls each, 16 MiB per
-//! request, 16 KiB of headers, 10 s for a new connection to speak HTTP/2, 30 + 10 s for a silent
-//! one to answer a ping, 2 s for calls in flight when the server stops. Running out of file
-//! descriptors delays new connections and ends nothing.
+//! **Limits**: those of `shares`; 128 calls of a connection, 16 MiB per request, 16 KiB of headers,
+//! 10 s for a new connection to speak HTTP/2, 30 + 10 s for a silent one to answer a ping, 2 s for
+//! calls in flight when the server stops. Running out of file descriptors delays new connections
+//! and ends nothing.
 //!
 //! **Threads**: [`bind`] may be called anywhere, [`serve`] on a tokio runtime. Calls of the switch
 //! run on the runtime's blocking threads.

@@ -5,6 +5,8 @@ use super::netns::Netns;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{PipeWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
@@ -149,6 +151,24 @@ impl Switch {
         assert!(vsctl.exists(), "{} does not exist: run `cargo build --workspace` first", vsctl.display());
         let socket = self.socket();
         output(&[&[path(&vsctl), "--socket", path(&socket)], args].concat())
+    }
+
+    /// Lets all users use its socket, and gives what runs `vsctl` as one of them.
+    ///
+    /// # Panics
+    /// When the files of the harness cannot be made readable.
+    pub(crate) fn open_to_all(&self) -> impl Fn(u32, &[&str]) -> Output {
+        let vsctl = self.dir.path().join("vsctl");
+        fs::copy(Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vsctl"), &vsctl).expect("vsctl is built");
+        for (file, mode) in [(self.dir.path(), 0o755), (&vsctl, 0o755), (&self.socket(), 0o666)] {
+            fs::set_permissions(file, fs::Permissions::from_mode(mode)).expect("our own file");
+        }
+        let socket = self.socket();
+        move |uid, args| {
+            let mut command = Command::new(&vsctl);
+            command.arg("--socket").arg(&socket).args(args).uid(uid).gid(uid).current_dir("/");
+            command.stdin(Stdio::null()).output().expect("vsctl runs")
+        }
     }
 
     /// Runs `vsctl` on it with this on its standard input; it may fail.

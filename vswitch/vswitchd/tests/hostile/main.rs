@@ -22,5 +22,6 @@ mod loops;
 mod malformed;
 mod meters;
 mod refusals;
+mod shares;
 mod storms;
 mod transactions;
