@@ -159,6 +159,7 @@ impl http_body::Body for Messages {
 mod tests {
     use super::*;
     use crate::shares::Limits;
+    use http_body::Body as _;
     use proptest::prelude::*;
     use std::collections::VecDeque;
     use std::future::poll_fn;
