@@ -197,11 +197,12 @@ mod tests {
 
     #[tokio::test]
     async fn the_user_that_has_most_gives_an_idle_one_first() {
-        let connections = Arc::new(Connections::new(4));
+        let connections = Arc::new(Connections::new(5));
         let shares = shares(2, 2);
         let admit = |uid| connections.admit(Some(uid), None);
-        let first = [admit(1), admit(1), admit(1), admit(2)];
+        let first = [1, 1, 1, 1, 2].map(admit);
         assert!(first.iter().all(|admitted| admitted.closed.is_none()));
+        let gone = || first.each_ref().map(|admitted| usize::from(is_gone(admitted)));
         let begin = |admitted: &Admitted| {
             let Peer { client, activity, .. } = admitted.peer();
             let shares = Arc::clone(&shares);
@@ -209,16 +210,18 @@ mod tests {
         };
         let calls = (begin(&first[0]).await.expect("room"), begin(&first[2]).await.expect("room"));
         let probe = admit(3);
-        assert_eq!((probe.closed, first.each_ref().map(is_gone)), (Some(1), [false, true, false, false]));
-        // Both that are left are busy: the newest goes. User 2 has fewer.
-        let next = admit(3);
-        assert_eq!((next.closed, first.each_ref().map(is_gone)), (Some(1), [false, true, true, false]));
-        // Now 3 has most; its own go first, the older one.
+        assert_eq!((probe.closed, gone()), (Some(1), [0, 1, 0, 0, 0]), "the idle one that is older");
+        let next = admit(4);
+        assert_eq!((next.closed, gone()), (Some(1), [0, 1, 0, 1, 0]), "the other idle one");
+        // Both that are left are busy; users that have as many give none.
         let last = admit(3);
-        assert_eq!((last.closed, is_gone(&probe), is_gone(&next)), (Some(3), true, false));
+        assert_eq!((last.closed, is_gone(&probe), gone()), (Some(3), true, [0, 1, 0, 1, 0]));
+        let more = (admit(1), admit(4));
+        assert_eq!((more.0.closed, more.1.closed), (Some(1), Some(4)));
+        assert_eq!(gone(), [0, 1, 1, 1, 0], "of busy ones the newest goes");
         drop(calls);
         assert_eq!(shares.busy.used(), 0);
-        drop((first, probe, next, last));
+        drop((first, probe, next, last, more));
         assert!(connections.open.lock().activities.is_empty());
     }
 

@@ -249,7 +249,8 @@ mod tests {
         let mut all = pool.try_take(client(0, 4), 5).expect("room");
         all.merge(pool.try_take(client(0, 4), 1).expect("room"));
         drop(all);
-        assert_eq!((pool.used(), pool.state.lock().by_client.len(), pool.state.lock().by_uid.len()), (0, 0, 0));
+        let state = pool.state.lock();
+        assert!(state.used == 0 && state.by_client.is_empty() && state.by_uid.is_empty(), "{state:?}");
     }
 
     #[test]
