@@ -136,6 +136,10 @@ struct State {
     dirty: bool,
     /// And says so.
     marked: bool,
+    /// What is on the disk is being put in force: that says nothing new.
+    resuming: bool,
+    /// Why the disk does not know of something, if it cannot be written.
+    unwritten: Option<String>,
 }
 
 impl Default for State {
@@ -152,6 +156,8 @@ impl Default for State {
             numbers_since: Some(0),
             dirty: false,
             marked: false,
+            resuming: false,
+            unwritten: None,
             igmp: multicast::Igmp::default(),
             moved: moved::Moved::default(),
             under: underlay::Written::default(),

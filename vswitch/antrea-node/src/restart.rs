@@ -70,7 +70,9 @@ impl Antrea {
     fn resume(&self, state: &mut State) {
         let Some(Pending { config, opens }) = state.pending.take() else { return };
         let bridge = config.bridge.clone();
+        state.resuming = true;
         let done = self.check_bridge(state, &bridge).and_then(|()| self.change_node(state, &config));
+        state.resuming = false;
         if let Err(error) = done {
             let problems = match &error {
                 AntreaError::Node(problems) => format!("{problems:?}"),
@@ -154,17 +156,19 @@ impl Antrea {
     }
 
     /// Something is going to change that the disk does not know. The mark is there when this
-    /// returns, or the state is gone, or nothing can be done about it.
+    /// returns, or the state is gone, or nothing can be done about it. What comes from the disk
+    /// needs no mark: a switch that is killed meanwhile finds the same there.
     pub(super) fn mark(&self, state: &mut State) {
         let Some(disk) = &self.disk else { return };
         state.dirty = true;
         disk.wake.notify_one();
-        if state.marked {
+        if state.marked || state.resuming {
             return;
         }
         match disk.mark() {
             Ok(()) => state.marked = true,
             Err(error) => {
+                state.unwritten = Some(error.to_string());
                 // Rather nothing than what may lack a deny.
                 let aside = disk.put_aside().map_or_else(String::new, |path| path.display().to_string());
                 tracing::error!(dir = %disk.path().display(), %error, aside, "the state on the disk cannot be marked as old");
@@ -186,10 +190,13 @@ impl Antrea {
         };
         if let Err(error) = disk.write(&snapshot) {
             tracing::error!(file = %disk.state().display(), %error, "what agents declared cannot be written");
-            self.state.lock().dirty = true;
+            let mut state = self.state.lock();
+            state.dirty = true;
+            state.unwritten = Some(error.to_string());
             return false;
         }
         let mut state = self.state.lock();
+        state.unwritten = None;
         // Nobody has changed anything meanwhile: who does marks it again, under this lock.
         if !state.dirty && state.marked {
             match disk.unmark() {

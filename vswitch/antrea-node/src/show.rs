@@ -128,6 +128,7 @@ impl Antrea {
                 super::gate::holders(&state.node_state, &state.synced)
             },
             names: Some(names),
+            unwritten: state.unwritten.clone().unwrap_or_default(),
         }
     }
 

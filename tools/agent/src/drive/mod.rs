@@ -197,14 +197,14 @@ impl Driver {
         self.is_waiting = false;
         self.retried = Some(Instant::now());
         let (has, left_out) = if state.initialized || self.options.is_strict {
-            match client.initialize(node, origin, state.round + 1).await {
+            match client.initialize(node, origin, state.round.saturating_add(1)).await {
                 Ok(()) => (node.clone(), Vec::new()),
                 // It goes on with what it has.
                 Err(DriveError::Node(problems)) if !self.options.is_strict => (client.node().await?, problems),
                 Err(error) => return Err(error),
             }
         } else {
-            reduced::initialize(&mut client, node, origin, state.round + 1).await?
+            reduced::initialize(&mut client, node, origin, state.round.saturating_add(1)).await?
         };
         let mut session = Session::new(client, has);
         session.refused_node = (!left_out.is_empty()).then(|| node.clone());

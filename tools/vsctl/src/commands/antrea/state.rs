@@ -128,6 +128,13 @@ fn list(title: &str, statuses: &[v1::ObjectStatus], text: &mut String) {
 impl Report for Status {
     fn text(&self) -> String {
         let mut text = format!("node: {}\ngate: {}\n", self.node_text(), self.gate_text());
+        if !self.state.unwritten.is_empty() {
+            let _ = writeln!(
+                text,
+                "disk: not written: {}; the next start keeps the gate shut",
+                clean(&self.state.unwritten)
+            );
+        }
         if !self.state.initialized {
             return text;
         }
@@ -186,6 +193,7 @@ impl Report for Status {
             "buckets": state.buckets,
             "clauses": state.clauses,
             "memory": state.memory,
+            "unwritten": (!state.unwritten.is_empty()).then_some(&state.unwritten),
             "names": state.names.as_ref().map(names_json),
             "kinds": state.kinds.iter().map(kind).collect::<Value>(),
             "gate_held_by": state.gate_held_by.iter().map(degraded).collect::<Value>(),
@@ -296,6 +304,10 @@ degraded:
         assert_eq!(held.json()["gate_held_by"][0]["problems"][0]["code"], json!("PENDING"));
         let restored = Status { state: v1::GetStateResponse { restored: true, ..running().state }, ..running() };
         assert!(restored.text().contains("gate: open, by what was known before"), "{}", restored.text());
+        let unwritten = "No space left on device".to_owned();
+        let full = Status { state: v1::GetStateResponse { unwritten, ..running().state }, ..running() };
+        assert!(full.text().contains("\ndisk: not written: No space left on device; the next"), "{}", full.text());
+        assert_eq!(full.json()["unwritten"], json!("No space left on device"));
         let none = Status { state: v1::GetStateResponse::default(), node: None, now_ms: 0 };
         let text = none.text();
         assert!(text.starts_with("node: not initialised; an agent does that"), "{text}");

@@ -174,6 +174,41 @@ async fn an_agent_that_was_replaced_writes_nothing() {
 }
 
 #[tokio::test]
+async fn a_round_far_ahead_locks_no_later_agent_out() {
+    let running = Running::with_node().await;
+    running.initialize(node()).await.expect("a Node");
+    let code = |result: Result<v1::SyncResponse, Status>| result.expect_err("too far").code();
+    assert_eq!(code(running.sync(round(u64::MAX), Vec::new()).await), Code::InvalidArgument);
+    running.sync(round(1 << 40), Vec::new()).await.expect("a first round may be a time");
+    let far = (1 << 40) + (1 << 32) + 1;
+    assert_eq!(code(running.sync(round(far), Vec::new()).await), Code::InvalidArgument);
+    running.sync(round(far - 1), Vec::new()).await.expect("as far as may be");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_newest_sync_of_a_user_takes_the_place_of_one_that_does_not_end() {
+    let running = Running::with_node().await;
+    running.initialize(node()).await.expect("a Node");
+    let (sender, messages) = tokio::sync::mpsc::channel(1);
+    sender.send(v1::SyncRequest { begin: Some(round(5)), ..v1::SyncRequest::default() }).await.expect("room");
+    let mut client = SyncServiceClient::new(running.channel.clone());
+    let open = tokio::spawn(async move { client.sync(ReceiverStream::new(messages)).await.map(|_| ()) });
+    // Until the open one has begun, an earlier round is as good as any; then it is refused.
+    let earlier = || running.sync(round(4), vec![object(pod("web", 24)); 2]);
+    soon("the open one has begun", async {
+        while earlier().await.expect_err("twice").code() != Code::FailedPrecondition {}
+    })
+    .await;
+    running.sync(round(6), Vec::new()).await.expect("a sync");
+    let status = soon("the open one ends", open).await.expect("no panic").expect_err("replaced");
+    assert_eq!(status.code(), Code::Aborted, "{status}");
+    drop(sender);
+    assert_eq!(running.state().await.round, 6);
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_sync_that_is_not_whole_changes_nothing() {
     let running = Running::with_node().await;
     running.initialize(node()).await.expect("a Node");
@@ -186,6 +221,7 @@ async fn a_sync_that_is_not_whole_changes_nothing() {
         (vec![objects.clone()], Code::InvalidArgument),
         (vec![begin(), begin()], Code::InvalidArgument),
         (vec![begin(), objects.clone(), commit(2)], Code::InvalidArgument),
+        (vec![begin(), v1::SyncRequest::default()], Code::InvalidArgument),
         (vec![begin(), commit(0), objects], Code::InvalidArgument),
     ];
     for (messages, code) in cases {

@@ -86,6 +86,40 @@ async fn what_was_said_is_in_force_again_before_the_first_call() {
 }
 
 #[tokio::test]
+async fn a_start_says_nothing_that_the_disk_does_not_know() {
+    let dir = tempfile::tempdir().expect("a directory");
+    stopped(dir.path()).await;
+    for _ in 0..2 {
+        let switch = std::sync::Arc::new(Double::default());
+        with_ports(&ALL)(&switch);
+        let antrea = vswitch_antrea_node::Antrea::new(switch, Some(dir.path().to_owned()));
+        antrea.restore();
+        let state = antrea.state();
+        assert!(state.gate_open && state.restored, "{state:?}");
+        assert!(!dir.path().join("unwritten").exists(), "killed here, the next start would be shut");
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_cannot_be_written_is_told_until_it_can() {
+    let dir = tempfile::tempdir().expect("a directory");
+    stopped(dir.path()).await;
+    let running = Running::start_over(Some(dir.path().to_owned()), with_ports(&ALL)).await;
+    // In the way of the next writing, as a full disk would be.
+    std::fs::create_dir_all(dir.path().join("state.new/full")).expect("a directory");
+    running.apply_pods(vec![pod("web", 26)], 5).await.expect("an answer");
+    while running.state().await.unwritten.is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    std::fs::remove_dir_all(dir.path().join("state.new")).expect("a directory");
+    running.apply_pods(vec![pod("web", 27)], 5).await.expect("an answer");
+    while !running.state().await.unwritten.is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn answered_calls_that_were_not_written_keep_the_gate_shut() {
     let dir = tempfile::tempdir().expect("a directory");
     let flows = stopped(dir.path()).await;
