@@ -13,6 +13,7 @@ mod traceflow;
 mod uplink;
 
 use super::{Running, internal, soon};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::node_service_client::NodeServiceClient;
