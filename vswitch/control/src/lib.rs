@@ -26,7 +26,6 @@ mod switch_api;
 pub mod timeouts;
 pub mod underlay;
 
-pub use access::PathsConfig;
 pub use config::{AntreaConfig, ConntrackConfig, DpdkConfig, SwitchConfig, WorkerConfig, ZoneConfig};
 pub use info::*;
 pub use switch::Switch;

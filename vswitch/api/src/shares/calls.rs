@@ -1,8 +1,8 @@
 //! What stands before each call.
 
 use super::Shares;
-use super::client::{CLIENT, Peer};
-use super::connections::Call;
+use super::client::CLIENT;
+use super::connections::{Call, Peer};
 use super::message::{Held, Messages};
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};

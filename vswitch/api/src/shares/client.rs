@@ -1,8 +1,5 @@
 //! Who a client is.
 
-use super::connections::Activity;
-use std::sync::Arc;
-
 /// A user's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Client {
@@ -18,17 +15,6 @@ pub(super) const UNKNOWN: u32 = u32::MAX;
 impl Client {
     /// The switch itself: it asks for what its streams tell.
     const SWITCH: Self = Self { uid: 0, connection: 0 };
-}
-
-/// What a service knows of the other end of its connection.
-#[derive(Clone, Debug)]
-pub(crate) struct Peer {
-    /// User, if the kernel tells.
-    pub(crate) uid: Option<u32>,
-    /// Process, if the kernel tells.
-    pub(crate) pid: Option<i32>,
-    pub(super) client: Client,
-    pub(super) activity: Arc<Activity>,
 }
 
 tokio::task_local! {

@@ -1,7 +1,7 @@
 //! Connections: who has them, and which one goes when there are too many.
 
 use super::Shares;
-use super::client::{Client, Peer, UNKNOWN};
+use super::client::{Client, UNKNOWN};
 use super::pool::Taken;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -100,6 +100,17 @@ impl Drop for Admitted {
     fn drop(&mut self) {
         self.connections.open.lock().activities.remove(&self.peer.client);
     }
+}
+
+/// What a service knows of the other end of its connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    /// User, if the kernel tells.
+    pub(crate) uid: Option<u32>,
+    /// Process, if the kernel tells.
+    pub(crate) pid: Option<i32>,
+    pub(super) client: Client,
+    pub(super) activity: Arc<Activity>,
 }
 
 /// What a connection is doing.

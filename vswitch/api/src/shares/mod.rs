@@ -29,8 +29,8 @@ mod message;
 mod pool;
 
 pub(crate) use calls::ShareLayer;
-pub(crate) use client::{Peer, current};
-pub(crate) use connections::{Admitted, Connections};
+pub(crate) use client::current;
+pub(crate) use connections::{Admitted, Connections, Peer};
 pub(crate) use pool::{Limits, Pool, Taken};
 
 use std::sync::Arc;

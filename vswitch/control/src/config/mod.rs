@@ -25,6 +25,7 @@ mod document;
 mod environment;
 mod file;
 mod parse;
+mod paths;
 mod place;
 mod port;
 mod report;
@@ -34,6 +35,7 @@ mod value;
 
 pub use environment::Environment;
 pub use file::{ConfigFile, parse};
+pub use paths::PathsConfig;
 pub use place::{ConfigKey, Position};
 pub use report::{ConfigErrors, PROBLEMS_MAX, Problem, Report, Severity};
 pub use value::{AntreaConfig, ConntrackConfig, DpdkConfig, SOCKET_DEFAULT, SwitchConfig, WorkerConfig, ZoneConfig};

@@ -1,6 +1,6 @@
 //! The configuration of the switch as values.
 
-use crate::access::PathsConfig;
+use super::paths::PathsConfig;
 use crate::{BridgeConfig, RouteConfig};
 use std::path::PathBuf;
 use vswitch_conntrack::Policy;

@@ -157,7 +157,7 @@ impl Switch {
     ///
     /// # Panics
     /// When the files of the harness cannot be made readable.
-    pub(crate) fn open_to_all(&self) -> impl Fn(u32, &[&str]) -> Output {
+    pub(crate) fn open_to_all(&self) -> impl Fn(u32, &[&str]) -> Output + use<> {
         let vsctl = self.dir.path().join("vsctl");
         fs::copy(Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vsctl"), &vsctl).expect("vsctl is built");
         for (file, mode) in [(self.dir.path(), 0o755), (&vsctl, 0o755), (&self.socket(), 0o666)] {
