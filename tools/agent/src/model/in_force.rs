@@ -12,9 +12,12 @@ const CHANGED: u8 = 1;
 /// It is of another file.
 const OTHER: u8 = 2;
 
-/// Documents in the order in which they count; and objects that several say differently of which
-/// none was in force.
-pub(super) fn in_turn(mut documents: Vec<Document>, before: &Model) -> (Vec<Document>, BTreeSet<DocumentKey>) {
+/// Documents, and objects.
+type InTurn = (Vec<Document>, BTreeSet<DocumentKey>, BTreeSet<DocumentKey>);
+
+/// Documents in the order in which they count; objects that several say differently of which none
+/// was in force; and all that several say.
+pub(super) fn in_turn(mut documents: Vec<Document>, before: &Model) -> InTurn {
     documents.sort_by(|a, b| a.origin.cmp(&b.origin));
     let mut by_key: HashMap<&DocumentKey, Vec<&Document>> = HashMap::with_capacity(documents.len());
     let is_other = |body: &DocumentBody| matches!(body, DocumentBody::Wrong { .. } | DocumentBody::LeftOut);
@@ -43,7 +46,7 @@ pub(super) fn in_turn(mut documents: Vec<Document>, before: &Model) -> (Vec<Docu
     documents.extend(kept);
     documents
         .sort_by_cached_key(|document| if is_double.contains(&document.key) { before.rank(document) } else { SAME });
-    (documents, unsettled)
+    (documents, unsettled, is_double)
 }
 
 fn is_same(one: &Document, other: &Document) -> bool {
