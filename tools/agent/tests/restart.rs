@@ -218,6 +218,15 @@ fn each_wrong_form_at_a_start_is_what_it_is_while_running() {
     }
 }
 
+/// Of two documents that have become the same, the one that counted counts.
+#[test]
+fn of_two_that_are_the_same_the_one_in_force_stays() {
+    let mut pair = Pair::new(&BASE);
+    for edit in [Edit::Double(6, 11), Edit::Write(6, 11), Edit::Write(6, 4), Edit::Double(6, 0)] {
+        pair.step(|dir| apply(dir, &edit)).unwrap_or_else(|error| panic!("{edit:?}: {error}"));
+    }
+}
+
 /// All that a document may be is the same when it is saved and loaded.
 #[test]
 fn what_is_saved_is_what_is_loaded() {

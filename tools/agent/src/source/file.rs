@@ -1,7 +1,6 @@
 //! One file of manifests: what it says, and what it said when that could be read.
 
 use super::decode::decode;
-use super::restless::Restless;
 use super::walk::Stamp;
 use super::yaml;
 use crate::kinds::{Document, DocumentBody, DocumentKey, understand, understand_unread};
@@ -52,6 +51,17 @@ pub(super) struct File {
     /// It changes at each scan.
     #[serde(skip)]
     pub(super) restless: Restless,
+}
+
+/// What is known of a file that is another one at each scan.
+#[derive(Debug, Default)]
+pub(super) struct Restless {
+    /// Scans at which it was.
+    pub(super) scans: u32,
+    /// What it held at the last one.
+    pub(super) bytes: Option<Vec<u8>>,
+    /// A line that says so.
+    pub(super) problem: Option<Problem>,
 }
 
 impl File {

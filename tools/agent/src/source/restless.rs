@@ -13,16 +13,6 @@ use std::path::Path;
 /// Scans after which it is read.
 const SCANS: u32 = 5;
 
-/// What is known of such a file.
-#[derive(Debug, Default)]
-pub(super) struct Restless {
-    scans: u32,
-    /// What it held at the last scan.
-    bytes: Option<Vec<u8>>,
-    /// A line that says so.
-    pub(super) problem: Option<Problem>,
-}
-
 impl File {
     /// Reads it, if it has changed at each scan for some time; whether that changes anything. What
     /// it holds counts if it held the same at the scan before. So does what is right as a whole,
