@@ -345,3 +345,21 @@ fn a_file_that_changes_at_each_scan_is_read_if_it_is_the_same_or_right() {
         "others each time"
     );
 }
+
+#[test]
+fn a_new_pod_waits_for_new_files_that_are_being_written() {
+    let pod = common::pod("a", "new", "app: web", NODE, "10.10.0.19", "");
+    let mut watched = Watched::new(&[("pods.yaml", &pods())]);
+    let policy = format!("{CLUSTER}{DENY}");
+    touch(&mut watched, "p.yaml", &policy[..9], 1);
+    fs::write(watched.dir.path().join("new.yaml"), &pod).expect("written");
+    for second in 2..5 {
+        touch(&mut watched, "p.yaml", &policy[..9 + usize::try_from(second).expect("small")], second);
+        assert!(!watched.has(Kind::Pod, "a/new"), "its policy may be on its way");
+    }
+    assert!(watched.tells(&["Pod a/new", "held back"]), "{:?}", watched.lines());
+    assert!(watched.has(Kind::Pod, "a/web1"));
+    watched.write("p.yaml", &policy);
+    assert!(watched.has(Kind::Pod, "a/new"));
+    assert!(watched.bound("acnp:p").contains("a/new"), "{:?}", watched.bound("acnp:p"));
+}

@@ -178,9 +178,10 @@ impl File {
         (self.documents, self.problems) = (documents, problems);
     }
 
-    /// Whether it may hold a policy of which nothing is known.
+    /// Whether it may hold a policy of which nothing is known: it cannot be read, or is new and not
+    /// read yet.
     pub(super) fn may_hold_more(&self) -> bool {
-        self.missing == 0 && (self.is_unsure || (!self.was_right && !self.problems.is_empty()))
+        self.missing == 0 && (self.is_unsure || !self.was_right)
     }
 }
 
