@@ -106,7 +106,7 @@ class Restart(unittest.TestCase):
     def start_agent(self):
         """Starts the agent; returns the seconds until it has told everything."""
         before, start = self.state().get("round", 0), time.monotonic()
-        argv = [BINARIES / "vswitch-agent", "--dir", self.manifests, "--node", generated.NODE, "--socket", self.switch.socket]
+        argv = [BINARIES / "vswitch-agent", "--no-state", "--dir", self.manifests, "--node", generated.NODE, "--socket", self.switch.socket]
         with open(self.directory / "agent.log", "ab") as log:
             self.agent = machine.spawn(argv, stdout=log, stderr=log)
 

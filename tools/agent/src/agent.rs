@@ -1,10 +1,14 @@
 //! From files to what the switch has to know: what `run` does each period.
 
+mod saved;
+
 use crate::drive::{Options, Standing};
 use crate::model::Model;
 use crate::problem::{NOWHERE, Problem};
-use crate::project::{Key, Memory, Projection, project_after};
+use crate::project::{Memory, Projection, project_after};
 use crate::source::Directory;
+use saved::Saved;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use vswitch_proto::antrea::v1::Kind;
 
@@ -21,6 +25,12 @@ pub struct Agent {
     model: Model,
     projection: Projection,
     problems: Vec<Problem>,
+    /// Pods that are held back.
+    held: BTreeSet<String>,
+    /// What documents say counts. (With `--strict` it may not.)
+    counts: bool,
+    /// Where what is known is saved for the next run.
+    saved: Option<Saved>,
 }
 
 impl Agent {
@@ -30,21 +40,35 @@ impl Agent {
         let (projection, problems, memory) = (Projection::default(), Vec::new(), Memory::default());
         let dir = dir.to_string_lossy().into_owned();
         let model = Model::default();
-        Self { directory, node: node.to_owned(), options, dir, memory, model, projection, problems }
+        let (node, held, saved) = (node.to_owned(), BTreeSet::new(), None);
+        Self { directory, node, options, dir, memory, model, projection, problems, held, counts: true, saved }
     }
 
     /// Looks for changes of files; whether there are any, and what they come to is new.
     pub fn scan(&mut self) -> bool {
-        if !self.directory.scan() {
-            return false;
+        let is_changed = self.directory.scan();
+        if is_changed {
+            self.counts = self.take(false);
+            self.saved.iter_mut().for_each(|saved| saved.is_written = false);
         }
+        self.save();
+        is_changed
+    }
+
+    /// Takes over what documents say; whether it counts. At the begin of a run they say what they
+    /// said at the end of the one before.
+    fn take(&mut self, is_begin: bool) -> bool {
         let mut problems = self.directory.problems();
+        problems.extend(self.saved.iter().flat_map(|saved| saved.store.problems()).cloned());
         let documents = self.directory.documents_after(&|key| self.model.is_disputed(key));
         let (mut model, more) = Model::after(documents, &self.model);
         problems.extend(more);
         let (mut projection, more) = project_after(&model, &self.node, &mut self.memory);
         problems.extend(more);
-        if self.hold_back(&mut model, &projection, &mut problems) {
+        if !is_begin {
+            self.held = self.new_pods(&projection);
+        }
+        if self.hold_back(&mut model, &mut problems) {
             let failed = projection.failed;
             projection = Projection { failed, ..project_after(&model, &self.node, &mut self.memory).0 };
         }
@@ -57,8 +81,8 @@ impl Agent {
         problems.sort();
         problems.dedup();
         self.problems = problems;
-        if self.options.is_strict && self.is_wrong() {
-            return true; // what was before stays
+        if !is_begin && self.options.is_strict && self.is_wrong() {
+            return false; // what was before stays
         }
         self.model = model;
         projection.keep_failed(&self.projection);
@@ -69,26 +93,34 @@ impl Agent {
         true
     }
 
-    /// Takes Pods that are new out of the model while something that cannot be read may hold a
-    /// policy that binds them; whether there are any.
-    fn hold_back(&self, model: &mut Model, projection: &Projection, problems: &mut Vec<Problem>) -> bool {
+    /// Pods that are new while something that cannot be read may hold a policy that binds them.
+    fn new_pods(&self, projection: &Projection) -> BTreeSet<String> {
         if !self.directory.may_hold_more() || self.options.opens_anyway || self.projection.node.is_none() {
-            return false; // (At the start the gate is shut, or nothing is told.)
+            return BTreeSet::new(); // (At the start the gate is shut, or nothing is told.)
         }
         let pods = projection.objects.keys().filter(|(kind, _)| *kind == Kind::Pod as i32);
-        let new: Vec<&Key> = pods.filter(|key| !self.projection.objects.contains_key(*key)).collect();
-        for (_, name) in &new {
+        pods.filter(|key| !self.projection.objects.contains_key(*key)).map(|(_, name)| name.clone()).collect()
+    }
+
+    /// Takes Pods that are held back out of the model; whether there are any.
+    fn hold_back(&self, model: &mut Model, problems: &mut Vec<Problem>) -> bool {
+        for name in &self.held {
             if let Some(pod) = model.pods.remove(name) {
                 let reason = "is new, and held back until what cannot be read is right: a policy may be in it";
                 problems.push(pod.origin.warning("", reason));
             }
         }
-        !new.is_empty()
+        !self.held.is_empty()
     }
 
     /// Files that may be being written: what they say is not known yet.
     pub fn unsettled(&self) -> Vec<&Path> {
         self.directory.unsettled()
+    }
+
+    /// Whether the next scan decides what becomes of files that are not there any more.
+    pub fn is_forgetting(&self) -> bool {
+        self.directory.is_forgetting()
     }
 
     /// What the switch has to know.

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 /// Where vswitchd listens unless configured otherwise.
 const DEFAULT_SOCKET: &str = "/run/vswitch/vswitch.sock";
 
+/// Where an agent saves what it knows unless told otherwise.
+const DEFAULT_STATE: &str = "/var/lib/vswitch-agent";
+
 const AFTER_HELP: &str = "\
 Manifests are files *.yaml, *.yml and *.json below --dir. What is wrong is told as `FILE:LINE Kind namespace/name: field: reason; hint`.
 
@@ -31,6 +34,13 @@ pub struct Cli {
     /// Socket of vswitchd.
     #[arg(long, value_name = "PATH", env = "VSWITCH_SOCKET", default_value = DEFAULT_SOCKET)]
     pub socket: PathBuf,
+    /// Directory in which the agent saves what documents said when they were right, for its next
+    /// start.
+    #[arg(long, value_name = "PATH", default_value = DEFAULT_STATE)]
+    pub state: PathBuf,
+    /// Save nothing, and begin with nothing that was saved.
+    #[arg(long, conflicts_with = "state")]
+    pub no_state: bool,
     /// Between two looks at the files; one that has changed is read when it has been the same for
     /// as long.
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(20..=60_000))]

@@ -77,6 +77,8 @@ pub struct Model {
     /// Objects that documents say differently, none of which was in force: the first one counts, as
     /// far as the others agree.
     pub unsettled: BTreeSet<DocumentKey>,
+    /// Of objects with several documents, the one that counts.
+    pub counted: BTreeMap<DocumentKey, Document>,
     /// Of Namespaces that are unsettled, the labels that do not count.
     pub other_labels: BTreeMap<String, Vec<Labels>>,
 }
@@ -93,16 +95,30 @@ impl Model {
         let is_short = |document: &&Document| document.left.as_ref().is_some_and(|left| !left.knows_labels);
         let unknown_labels = documents.iter().filter(is_short).map(|document| document.key.clone()).collect();
         let documents = documents.into_iter().flat_map(Document::settled).collect();
-        let (documents, unsettled) = in_force::in_turn(documents, before);
+        let (documents, unsettled, doubled) = in_force::in_turn(documents, before);
         let mut model = Self { unsettled, unknown_labels, ..Self::default() };
         let mut problems = Vec::new();
         for document in documents {
+            if document.is_understood() && doubled.contains(&document.key) {
+                model.counted.entry(document.key.clone()).or_insert_with(|| document.clone());
+            }
             if let Err(problem) = model.insert(document) {
                 problems.push(*problem);
             }
         }
         model.wrong_policies.sort_by(|a, b| a.origin.cmp(&b.origin));
         (model, problems)
+    }
+
+    /// What was known at the end of an earlier run of objects that several documents say: which one
+    /// counts, objects of which none does, and those that were not understood.
+    pub fn known(counted: Vec<Document>, unsettled: BTreeSet<DocumentKey>, wrong: BTreeSet<DocumentKey>) -> Self {
+        let mut model = Self { unsettled, wrong, ..Self::default() };
+        for Document { key, origin, meta, body, .. } in counted {
+            // (Each is there once.)
+            let _ = model.insert_body(&key, origin, meta, body);
+        }
+        model
     }
 
     fn insert(&mut self, document: Document) -> Result<(), Box<Problem>> {

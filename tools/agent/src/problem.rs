@@ -1,5 +1,6 @@
 //! What is wrong, and where: one line each, from parser, resolver and switch alike.
 
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -10,7 +11,7 @@ pub const NOWHERE: &str = "-";
 
 /// Lines of a document's fields by their paths. What is no more than that makes no document another
 /// one: all compare equal.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Fields(Arc<BTreeMap<String, usize>>);
 
 impl Fields {
@@ -52,7 +53,7 @@ impl Ord for Fields {
 }
 
 /// The document that something comes from.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Origin {
     /// File, as it was found.
     pub file: Arc<str>,
@@ -101,7 +102,7 @@ impl Origin {
 }
 
 /// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Severity {
     /// The document, or its file, is not in force as it is written.
     Error,
@@ -113,7 +114,7 @@ pub enum Severity {
 }
 
 /// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Problem {
     /// Which document.
     pub origin: Origin,

@@ -24,9 +24,12 @@ pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> u8 {
     let beside: Vec<_> = cli.node_config.iter().cloned().collect();
     let options = Options { is_strict: cli.strict, opens_anyway: cli.open_anyway };
     let mut agent = Agent::new(&cli.dir, &beside, &cli.node, options);
+    if !cli.no_state && !cli.print {
+        agent = agent.remembering(&cli.state);
+    }
     let period = Duration::from_millis(cli.period_ms);
     agent.scan();
-    if !agent.unsettled().is_empty() {
+    if !agent.unsettled().is_empty() || agent.is_forgetting() {
         tokio::time::sleep(period).await;
         agent.scan();
     }
@@ -37,19 +40,20 @@ pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> u8 {
         let is_read = tell_unsettled(&agent);
         return if is_written.is_err() || agent.is_wrong() || !is_read { WRONG } else { 0 };
     }
-    let mut driver = Driver::new(&cli.socket, options);
+    let mut driver = Driver::new(&cli.socket, options).knowing(agent.known_round());
     if cli.once {
-        once(&agent, &mut driver, &mut told).await
+        once(&mut agent, &mut driver, &mut told).await
     } else {
         watch(&mut agent, &mut driver, &mut told, period).await
     }
 }
 
-async fn once(agent: &Agent, driver: &mut Driver, told: &mut Logged) -> u8 {
+async fn once(agent: &mut Agent, driver: &mut Driver, told: &mut Logged) -> u8 {
     let is_read = tell_unsettled(agent);
     match driver.step(agent.projection(), agent.standing()).await {
         Ok(Some(report)) => {
             let is_wrong = !is_read || agent.is_wrong() || report.is_refused() || !report.applied;
+            agent.synced(driver.synced_round());
             told.report(&report);
             u8::from(is_wrong)
         }
@@ -78,7 +82,10 @@ async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Logged, period
     loop {
         let was_refused = refusals;
         match driver.step(agent.projection(), agent.standing()).await {
-            Ok(Some(report)) => told.report(&report),
+            Ok(Some(report)) => {
+                agent.synced(driver.synced_round());
+                told.report(&report);
+            }
             Ok(None) => told.reached(),
             Err(error @ DriveError::Replaced(_)) => return told.failure(&error),
             Err(error) => {

@@ -16,6 +16,9 @@ use vswitch_proto::antrea::v1::Kind;
 fn agent(dir: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vswitch-agent"));
     command.arg("--dir").arg(dir).args(["--node", NODE]).args(more);
+    if !more.contains(&"--state") {
+        command.arg("--no-state");
+    }
     command.env_remove("RUST_LOG").env_remove("VSWITCH_SOCKET").stdin(Stdio::null());
     command
 }
@@ -108,6 +111,36 @@ async fn once_syncs_and_tells_what_was_refused() {
     );
     let rounds: Vec<_> = switch.state().syncs.iter().map(|(begin, _)| begin.round).collect();
     assert_eq!(rounds, [1, 2], "each start counts up");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_start_knows_what_was_right() {
+    let (switch, dir) = (Switch::start().await, copied());
+    let state = tempfile::tempdir().expect("a directory");
+    let (socket, state) = (switch.socket().to_str().expect("UTF-8"), state.path().to_str().expect("UTF-8"));
+    let once = || output(agent(dir.path(), &["--once", "--socket", socket, "--state", state]));
+    let told = || kinds_and_names(&switch.state().syncs.last().expect("a sync").1);
+    let result = once();
+    assert_eq!(result.status.code(), Some(0), "{}", text(&result.stderr));
+    let all = told();
+    let policy = |name: &String| name.starts_with("NetworkPolicy ");
+    assert!(all.iter().any(policy), "{all:?}");
+    for entry in fs::read_dir(dir.path()).expect("readable") {
+        let path = entry.expect("one").path();
+        let documents = fs::read_to_string(&path).expect("readable");
+        if documents.contains("kind: NetworkPolicy") || documents.contains("kind: ClusterNetworkPolicy") {
+            fs::write(&path, documents.replace("podSelector:", "podSelectors:")).expect("written");
+        }
+    }
+    assert_eq!(once().status.code(), Some(1));
+    assert!(all.iter().filter(|name| policy(name)).all(|name| told().contains(name)), "{:?}", told());
+    // What is printed is what files say now.
+    let print = |more: &[&str]| text(&output(agent(dir.path(), more)).stdout);
+    assert_eq!(print(&["--print", "--state", state]), print(&["--print"]));
+    // What is deleted goes at the next start.
+    fs::remove_file(dir.path().join("egresses.yaml")).expect("removed");
+    once();
+    assert!(!told().iter().any(|name| name.starts_with("Egress ")), "{:?}", told());
 }
 
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {

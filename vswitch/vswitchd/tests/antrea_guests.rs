@@ -175,7 +175,7 @@ impl Node {
         let agent = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vswitch-agent");
         let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
         let (agent, dir, socket) = (text(&agent), text(self.dir.path()), text(&self.switch.socket()));
-        crate::common::run(&[&agent, "--dir", &dir, "--node", "node", "--socket", &socket, "--once"]);
+        crate::common::run(&[&agent, "--no-state", "--dir", &dir, "--node", "node", "--socket", &socket, "--once"]);
     }
 
     /// The guest's addresses, and what answers there: whom it sees, and a file.

@@ -226,6 +226,7 @@ impl Node {
         let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
         crate::common::run(&[
             &text(&agent),
+            "--no-state",
             "--dir",
             &text(&manifests),
             "--node",

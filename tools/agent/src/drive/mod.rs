@@ -1,6 +1,7 @@
 //! Tells the switch: everything at first and after a lost connection, what has changed otherwise.
 
 mod client;
+mod known;
 mod reduced;
 mod report;
 mod session;
@@ -105,6 +106,8 @@ pub struct Driver {
     session: Option<Session>,
     /// This agent has told a switch everything once: what it knows is complete.
     has_synced: bool,
+    /// The round in which an earlier run of this agent has done so.
+    known: Option<u64>,
     /// That nothing is written has been logged.
     is_waiting: bool,
     /// When what was refused was tried again.
@@ -116,7 +119,17 @@ impl Driver {
     /// The switch behind `socket`; it is asked for at the first `step`.
     pub fn new(socket: &Path, options: Options) -> Self {
         let socket = socket.to_owned();
-        Self { socket, options, session: None, has_synced: false, is_waiting: false, retried: None, retry: RETRY }
+        let known = None;
+        Self {
+            socket,
+            options,
+            session: None,
+            has_synced: false,
+            known,
+            is_waiting: false,
+            retried: None,
+            retry: RETRY,
+        }
     }
 
     /// The same, but for the time after which what was refused is tried again.
@@ -190,6 +203,7 @@ impl Driver {
     ) -> Result<Option<(Session, Report)>, DriveError> {
         let mut client = Client::connect(&self.socket).await?;
         let state = client.state().await?;
+        self.has_synced |= self.known.is_some_and(|round| round > 0 && round == state.round);
         if standing == Standing::Blind && !self.has_synced && state.gate_open {
             self.wait();
             return Ok(None);

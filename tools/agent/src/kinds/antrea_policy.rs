@@ -13,7 +13,7 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D
 }
 
 /// A policy without its metadata.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct AntreaPolicyBody {
     /// What is asked for.
@@ -21,7 +21,7 @@ pub struct AntreaPolicyBody {
 }
 
 /// What is asked for.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Spec {
     /// Its tier; application by default.
@@ -48,7 +48,7 @@ impl Spec {
 }
 
 /// What a policy or rule applies to.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct AppliedTo {
     /// Pods.
@@ -69,7 +69,7 @@ pub struct AppliedTo {
 }
 
 /// Something by namespace and name.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Named {
     /// Its name.
@@ -81,7 +81,7 @@ pub struct Named {
 }
 
 /// A rule.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Rule {
     /// What is done.
@@ -119,7 +119,7 @@ pub struct Rule {
 }
 
 /// What is done.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 #[allow(missing_docs)] // Antrea's words
 pub enum Action {
     Allow,
@@ -129,7 +129,7 @@ pub enum Action {
 }
 
 /// Ports.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Port {
     /// TCP by default.
@@ -145,7 +145,7 @@ pub struct Port {
 }
 
 /// A protocol without ports.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Protocol {
     /// ICMP.
@@ -155,7 +155,7 @@ pub struct Protocol {
 }
 
 /// Messages of ICMP.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Icmp {
     /// Their type.
@@ -165,7 +165,7 @@ pub struct Icmp {
 }
 
 /// Messages of IGMP.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Igmp {
     /// Their type.
@@ -176,7 +176,7 @@ pub struct Igmp {
 }
 
 /// The other side.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Peer {
     /// Pods.
@@ -204,7 +204,7 @@ pub struct Peer {
 }
 
 /// Namespaces, as seen from a Pod.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Namespaces {
     /// Its own.
@@ -216,7 +216,7 @@ pub struct Namespaces {
 }
 
 /// A Pod's own namespace.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 pub enum Own {
     /// `Self`, in Antrea's words.
     #[serde(rename = "Self")]

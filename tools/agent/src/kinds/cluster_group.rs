@@ -3,10 +3,10 @@
 use super::antrea_policy::Named;
 use super::k8s_policy::IpBlock;
 use super::selector::Selector;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// ClusterGroup without its metadata.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterGroupBody {
     /// What is asked for.
@@ -14,7 +14,7 @@ pub struct ClusterGroupBody {
 }
 
 /// What is asked for: one of these, but for the two selectors, which go together.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Spec {
     /// Pods.

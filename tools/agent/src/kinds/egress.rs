@@ -3,10 +3,10 @@
 use super::selector::Selector;
 use super::wellformed::{ADDRESS, error, is_host, list};
 use crate::source::{FieldError, Tree, typed_without_unknown};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Egress without its metadata.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct EgressBody {
     /// What is asked for.
@@ -17,7 +17,7 @@ pub struct EgressBody {
 }
 
 /// What is asked for.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Spec {
     /// Which Pods.
@@ -39,7 +39,7 @@ pub struct Spec {
 }
 
 /// Pods by selectors, or of a ClusterGroup.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PodsOrGroup {
     /// Pods.
@@ -51,7 +51,7 @@ pub struct PodsOrGroup {
 }
 
 /// A rate, in bits, as Kubernetes writes quantities: `500k`, `10M`.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Bandwidth {
     /// Bits per second.
@@ -61,7 +61,7 @@ pub struct Bandwidth {
 }
 
 /// What there is.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Status {
     /// The Node that has the address.

@@ -2,10 +2,10 @@
 
 use super::wellformed::{ADDRESS, error, is_host, is_protocol};
 use crate::source::{FieldError, Tree, typed_without_unknown};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// EndpointSlice without its metadata.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EndpointSliceBody {
     /// What its addresses are.
@@ -19,7 +19,7 @@ pub struct EndpointSliceBody {
 }
 
 /// What addresses are.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 #[allow(missing_docs)] // Kubernetes' words
 pub enum AddressType {
     IPv4,
@@ -28,7 +28,7 @@ pub enum AddressType {
 }
 
 /// An endpoint.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Endpoint {
     /// Its addresses; the first one counts.
@@ -55,11 +55,11 @@ pub struct Endpoint {
 }
 
 /// The object that an endpoint is.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 pub struct TargetRef {}
 
 /// The state of an endpoint.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Conditions {
     /// It may be used; so it is unless this says otherwise.
@@ -71,7 +71,7 @@ pub struct Conditions {
 }
 
 /// Who is to use an endpoint.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Hints {
     /// Zones.
@@ -83,7 +83,7 @@ pub struct Hints {
 }
 
 /// A zone or Node.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Hint {
     /// Its name.
@@ -91,7 +91,7 @@ pub struct Hint {
 }
 
 /// A port.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Port {
     /// Name of the Service's port.

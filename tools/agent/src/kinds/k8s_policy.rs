@@ -3,10 +3,10 @@
 use super::NumberOrName;
 use super::ruled::Ruled;
 use super::selector::Selector;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// NetworkPolicy without its metadata.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct K8sPolicyBody {
     /// What is asked for.
@@ -14,7 +14,7 @@ pub struct K8sPolicyBody {
 }
 
 /// What is asked for.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Spec {
     /// Pods of its namespace that it applies to; empty: all.
@@ -47,7 +47,7 @@ impl Spec {
 }
 
 /// A way.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 #[allow(missing_docs)] // Kubernetes' words
 pub enum PolicyType {
     Ingress,
@@ -55,7 +55,7 @@ pub enum PolicyType {
 }
 
 /// What may come in.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Ingress {
     /// From whom; empty: anybody.
@@ -67,7 +67,7 @@ pub struct Ingress {
 }
 
 /// What may go out.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Egress {
     /// To whom; empty: anybody.
@@ -79,7 +79,7 @@ pub struct Egress {
 }
 
 /// The other side.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Peer {
     /// Pods: of the policy's namespace, or of those that are selected.
@@ -91,7 +91,7 @@ pub struct Peer {
 }
 
 /// Addresses.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct IpBlock {
     /// These.
@@ -102,7 +102,7 @@ pub struct IpBlock {
 }
 
 /// Ports.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Port {
     /// TCP by default.

@@ -19,6 +19,7 @@ pub mod ruled;
 mod said;
 pub mod selector;
 pub mod service;
+mod stored;
 mod suspect;
 pub mod tier;
 pub mod traffic_control;
@@ -26,8 +27,8 @@ mod unserved;
 pub mod wellformed;
 
 use crate::problem::Origin;
-use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -38,7 +39,7 @@ pub use suspect::understand_unread;
 pub type Labels = BTreeMap<String, String>;
 
 /// What every object has.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Meta {
     /// Its name.
@@ -72,7 +73,7 @@ impl Meta {
 }
 
 /// What a document says, by kind.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub enum DocumentBody {
     /// Namespace: its labels are all of it.
     Namespace,
@@ -83,14 +84,18 @@ pub enum DocumentBody {
     /// Pod.
     Pod(Box<pod::PodBody>),
     /// Service.
+    #[serde(with = "stored::service")]
     Service(Box<service::ServiceBody>),
     /// EndpointSlice.
     EndpointSlice(Box<endpoint_slice::EndpointSliceBody>),
     /// NetworkPolicy of networking.k8s.io.
+    #[serde(with = "stored::k8s")]
     K8sPolicy(Box<k8s_policy::K8sPolicyBody>),
     /// NetworkPolicy of crd.antrea.io.
+    #[serde(with = "stored::antrea")]
     AntreaPolicy(Box<antrea_policy::AntreaPolicyBody>),
     /// ClusterNetworkPolicy.
+    #[serde(with = "stored::antrea")]
     ClusterPolicy(Box<antrea_policy::AntreaPolicyBody>),
     /// Tier.
     Tier(tier::TierBody),
@@ -120,7 +125,7 @@ pub enum DocumentBody {
 pub type DocumentKey = (String, String);
 
 /// A document, and what is understood of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Document {
     /// Which object it is about.
     pub key: DocumentKey,
@@ -137,7 +142,7 @@ pub struct Document {
 }
 
 /// What is left of a document without the entries that are wrong.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Left {
     /// The document without them.
     pub document: Box<Document>,
@@ -249,6 +254,15 @@ impl<'de> Deserialize<'de> for NumberOrName {
     }
 }
 
+impl Serialize for NumberOrName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(number) => serializer.serialize_u16(*number),
+            Self::Name(name) => serializer.serialize_str(name),
+        }
+    }
+}
+
 struct PortVisitor;
 
 impl Visitor<'_> for PortVisitor {
@@ -261,6 +275,10 @@ impl Visitor<'_> for PortVisitor {
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<NumberOrName, E> {
         let wrong = |_| E::custom(format!("{number} is no port, which is 1 to 65535"));
         u16::try_from(number).map(NumberOrName::Number).map_err(wrong)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<NumberOrName, E> {
+        self.visit_i64(i64::try_from(number).unwrap_or(i64::MAX))
     }
 
     fn visit_str<E: de::Error>(self, name: &str) -> Result<NumberOrName, E> {

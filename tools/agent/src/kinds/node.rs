@@ -2,10 +2,10 @@
 
 use super::wellformed::{ADDRESS, error, is_host, is_prefix, list};
 use crate::source::{FieldError, Tree, typed_without_unknown};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Node without its metadata.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct NodeBody {
     /// What is asked for.
@@ -17,7 +17,7 @@ pub struct NodeBody {
 }
 
 /// What is asked for.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// Where its Pods' addresses are from.
@@ -29,7 +29,7 @@ pub struct Spec {
 }
 
 /// What there is.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 pub struct Status {
     /// Its addresses.
     #[serde(default)]
@@ -37,7 +37,7 @@ pub struct Status {
 }
 
 /// An address of a Node.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Address {
     /// InternalIP, ExternalIP, Hostname, ...

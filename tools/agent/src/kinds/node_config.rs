@@ -4,10 +4,10 @@
 
 use super::wellformed::{ADDRESS, error, is_address, is_host, is_mac, is_prefix, is_with_length, list};
 use crate::source::FieldError;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// NodeConfig without its metadata.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfigBody {
     /// What is asked for.
@@ -97,7 +97,7 @@ impl NodeConfigBody {
 }
 
 /// What is asked for.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[allow(missing_docs)] // antrea.v1.NodeConfig's
 pub struct Spec {
@@ -147,7 +147,7 @@ pub struct Spec {
 }
 
 /// How Pods of different Nodes reach each other (`antrea.v1.TrafficMode`).
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 #[allow(missing_docs)]
 pub enum TrafficMode {
     Encap,
@@ -157,7 +157,7 @@ pub enum TrafficMode {
 }
 
 /// Internet protocol families of the Node (`antrea.v1.Families`).
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 #[allow(missing_docs)]
 pub enum Families {
     IPv4,
@@ -166,7 +166,7 @@ pub enum Families {
 }
 
 /// The host's port to Pods, with its MAC address and addresses (`antrea.v1.Gateway`).
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct Gateway {
@@ -177,7 +177,7 @@ pub struct Gateway {
 }
 
 /// The tunnel port (`antrea.v1.Tunnel`).
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct PortName {
@@ -185,7 +185,7 @@ pub struct PortName {
 }
 
 /// The way past the host's stack (`antrea.v1.Uplink`).
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[allow(missing_docs)]
 pub struct Uplink {
@@ -202,7 +202,7 @@ pub struct Uplink {
 }
 
 /// A next hop of the uplink (`antrea.v1.NextHop`).
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct NextHop {
@@ -211,7 +211,7 @@ pub struct NextHop {
 }
 
 /// What of the pipeline exists (`antrea.v1.Features`).
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[allow(missing_docs)]
 pub struct Features {
@@ -230,7 +230,7 @@ pub struct Features {
 }
 
 /// Ports of the application-aware engine (`antrea.v1.L7Ports`).
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[allow(missing_docs)]
 pub struct L7Ports {
@@ -239,7 +239,7 @@ pub struct L7Ports {
 }
 
 /// How the host's own packets are known (`antrea.v1.LocalProbe`).
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 #[allow(missing_docs)]
 pub enum LocalProbe {
     ByAddress,
@@ -248,7 +248,7 @@ pub enum LocalProbe {
 }
 
 /// A kind of packet that an answer is expected for (`antrea.v1.PacketCategory`).
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 #[allow(missing_docs)]
 pub enum PacketCategory {
     PolicyReject,
@@ -260,7 +260,7 @@ pub enum PacketCategory {
 }
 
 /// How many packets of a category are described or answered (`antrea.v1.PacketLimit`).
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[allow(missing_docs)]
 pub struct PacketLimit {
@@ -272,7 +272,7 @@ pub struct PacketLimit {
 }
 
 /// Bounds of what is learned of names (`antrea.v1.FqdnConfig`).
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[allow(missing_docs)]
 pub struct Fqdn {
@@ -285,7 +285,7 @@ pub struct Fqdn {
 }
 
 /// Zones of the connection tracker (`antrea.v1.Zones`).
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs)]
 pub struct Zones {

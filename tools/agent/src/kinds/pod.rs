@@ -3,10 +3,10 @@
 use super::wellformed::{ADDRESS, error, is_host};
 use super::{DocumentBody, Meta};
 use crate::source::{FieldError, Tree, Value, typed, typed_without_unknown};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Pod without its metadata.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct PodBody {
     /// What is asked for.
@@ -18,7 +18,7 @@ pub struct PodBody {
 }
 
 /// What is asked for.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Spec {
     /// Its Node; empty: none yet.
@@ -39,7 +39,7 @@ pub struct Spec {
 }
 
 /// A container.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Container {
     /// Its name.
@@ -61,7 +61,7 @@ impl Container {
 }
 
 /// A port of a container.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Port {
     /// Its name; may be empty.
@@ -74,7 +74,7 @@ pub struct Port {
 }
 
 /// What there is.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// Pending, Running, Succeeded, Failed.
@@ -92,7 +92,7 @@ pub struct Status {
 }
 
 /// An address of a Pod.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct PodIp {
     /// The address.
@@ -100,7 +100,7 @@ pub struct PodIp {
 }
 
 /// A condition.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 pub struct Condition {
     /// Its name.
     #[serde(rename = "type")]

@@ -7,9 +7,10 @@ use super::k8s_policy::{self, PolicyType};
 use super::selector::Selector;
 use crate::source::{FieldError, Tree, Value, typed};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// A rule, or what is left of one that is not understood.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub enum Ruled<T> {
     /// It is understood.
     Right(T),
@@ -18,7 +19,7 @@ pub enum Ruled<T> {
 }
 
 /// What is known of a rule that is not understood.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct WrongRule {
     /// What it does, if that is known.
     pub action: Option<Action>,
@@ -30,7 +31,7 @@ pub struct WrongRule {
 }
 
 /// Kinds of policies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Class {
     /// NetworkPolicy of networking.k8s.io.
     K8s,
@@ -71,7 +72,7 @@ impl Class {
 }
 
 /// What is known of a policy that is not understood.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct WrongPolicy {
     /// Its kind.
     pub class: Class,

@@ -1,10 +1,10 @@
 //! Selectors of labels.
 
 use super::Labels;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A label selector; the empty one selects all.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Selector {
     /// Labels that must be there with these values.
@@ -16,7 +16,7 @@ pub struct Selector {
 }
 
 /// A condition on one label.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(deny_unknown_fields)]
 pub struct Expression {
     /// Which label.
@@ -29,7 +29,7 @@ pub struct Expression {
 }
 
 /// How a label is compared.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operator {
     /// It is there with one of the values.
     In,

@@ -3,10 +3,10 @@
 use super::wellformed::{ADDRESS, error, is_host, is_port_name, is_protocol, list};
 use super::{Labels, NumberOrName};
 use crate::source::{FieldError, Tree, typed_without_unknown};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Service without its metadata.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceBody {
     /// What is asked for.
@@ -17,7 +17,7 @@ pub struct ServiceBody {
 }
 
 /// What is asked for.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Spec {
     /// Its Pods; none: somebody else makes its EndpointSlices.
@@ -61,7 +61,7 @@ pub struct Spec {
 }
 
 /// Where a Service can be reached from.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 #[allow(missing_docs)] // Kubernetes' words
 pub enum ServiceType {
     ClusterIP,
@@ -71,7 +71,7 @@ pub enum ServiceType {
 }
 
 /// A family of addresses.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 #[allow(missing_docs)] // Kubernetes' words
 pub enum Family {
     IPv4,
@@ -79,7 +79,7 @@ pub enum Family {
 }
 
 /// Whether clients stay with their endpoints.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 #[allow(missing_docs)] // Kubernetes' words
 pub enum Affinity {
     None,
@@ -87,7 +87,7 @@ pub enum Affinity {
 }
 
 /// Which endpoints may be used.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 #[allow(missing_docs)] // Kubernetes' words
 pub enum TrafficPolicy {
     Cluster,
@@ -95,7 +95,7 @@ pub enum TrafficPolicy {
 }
 
 /// How long a client stays.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct AffinityConfig {
     /// By its address.
@@ -104,7 +104,7 @@ pub struct AffinityConfig {
 }
 
 /// How long a client's address is remembered.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ClientIp {
     /// Seconds; 10800 by default.
@@ -112,7 +112,7 @@ pub struct ClientIp {
 }
 
 /// A port.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Port {
     /// Its name.
@@ -130,7 +130,7 @@ pub struct Port {
 }
 
 /// What there is.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// Of the load balancer.
@@ -139,7 +139,7 @@ pub struct Status {
 }
 
 /// Addresses of the load balancer.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct LoadBalancer {
     /// They.
@@ -148,7 +148,7 @@ pub struct LoadBalancer {
 }
 
 /// An address of the load balancer.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Ingress {
     /// The address.

@@ -1,9 +1,9 @@
 //! Tier.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Tier without its metadata.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct TierBody {
     /// What is asked for.
@@ -11,7 +11,7 @@ pub struct TierBody {
 }
 
 /// What is asked for.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// Its place, 1 first.

@@ -1,11 +1,11 @@
 //! TrafficControl.
 
 use super::egress::PodsOrGroup;
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
 /// TrafficControl without its metadata.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficControlBody {
     /// What is asked for.
@@ -13,7 +13,7 @@ pub struct TrafficControlBody {
 }
 
 /// What is asked for.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Spec {
     /// Which Pods.
@@ -29,7 +29,7 @@ pub struct Spec {
 }
 
 /// Which packets.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 #[allow(missing_docs)] // Antrea's words
 pub enum Direction {
     Ingress,
@@ -38,7 +38,7 @@ pub enum Direction {
 }
 
 /// What happens to them.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 #[allow(missing_docs)] // Antrea's words
 pub enum Action {
     Mirror,
@@ -46,7 +46,7 @@ pub enum Action {
 }
 
 /// A port of the bridge. Tunnels are not made here: they are ports to be named as devices.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Port {
     /// A port of its own.
@@ -54,17 +54,34 @@ pub struct Port {
     /// A device of the Node.
     pub device: Option<Device>,
     /// A tunnel: not served.
-    pub geneve: Option<IgnoredAny>,
+    pub geneve: Option<Tunnel>,
     /// A tunnel: not served.
-    pub vxlan: Option<IgnoredAny>,
+    pub vxlan: Option<Tunnel>,
     /// A tunnel: not served.
-    pub gre: Option<IgnoredAny>,
+    pub gre: Option<Tunnel>,
     /// A tunnel: not served.
-    pub erspan: Option<IgnoredAny>,
+    pub erspan: Option<Tunnel>,
+}
+
+/// A tunnel, whatever it says.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(from = "IgnoredAny", into = "bool")]
+pub struct Tunnel;
+
+impl From<IgnoredAny> for Tunnel {
+    fn from(_: IgnoredAny) -> Self {
+        Self
+    }
+}
+
+impl From<Tunnel> for bool {
+    fn from(_: Tunnel) -> Self {
+        true
+    }
 }
 
 /// A port by name.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
     /// Its name.

@@ -5,16 +5,21 @@ use crate::kinds::ruled::Class;
 use crate::kinds::{Document, DocumentBody, DocumentKey};
 use std::collections::{BTreeSet, HashMap};
 
-/// It says what was in force.
+/// It is what was in force.
 const SAME: u8 = 0;
+/// It says what was in force, in another file.
+const ALIKE: u8 = 1;
 /// It is of the file of what was in force.
-const CHANGED: u8 = 1;
+const CHANGED: u8 = 2;
 /// It is of another file.
-const OTHER: u8 = 2;
+const OTHER: u8 = 3;
 
-/// Documents in the order in which they count; and objects that several say differently of which
-/// none was in force.
-pub(super) fn in_turn(mut documents: Vec<Document>, before: &Model) -> (Vec<Document>, BTreeSet<DocumentKey>) {
+/// Documents, and objects.
+type InTurn = (Vec<Document>, BTreeSet<DocumentKey>, BTreeSet<DocumentKey>);
+
+/// Documents in the order in which they count; objects that several say differently of which none
+/// was in force; and all that several say.
+pub(super) fn in_turn(mut documents: Vec<Document>, before: &Model) -> InTurn {
     documents.sort_by(|a, b| a.origin.cmp(&b.origin));
     let mut by_key: HashMap<&DocumentKey, Vec<&Document>> = HashMap::with_capacity(documents.len());
     let is_other = |body: &DocumentBody| matches!(body, DocumentBody::Wrong { .. } | DocumentBody::LeftOut);
@@ -33,7 +38,7 @@ pub(super) fn in_turn(mut documents: Vec<Document>, before: &Model) -> (Vec<Docu
             kept.push(policy);
         } else if right.iter().any(|document| !is_same(document, right[0])) {
             let firsts = ranks.iter().filter(|rank| **rank == best).count();
-            let was_in_force = best == SAME || (best == CHANGED && firsts == 1);
+            let was_in_force = best <= ALIKE || (best == CHANGED && firsts == 1);
             if !was_in_force || before.unsettled.contains(*key) {
                 unsettled.insert((*key).clone());
             }
@@ -43,7 +48,7 @@ pub(super) fn in_turn(mut documents: Vec<Document>, before: &Model) -> (Vec<Docu
     documents.extend(kept);
     documents
         .sort_by_cached_key(|document| if is_double.contains(&document.key) { before.rank(document) } else { SAME });
-    (documents, unsettled)
+    (documents, unsettled, is_double)
 }
 
 fn is_same(one: &Document, other: &Document) -> bool {
@@ -104,8 +109,12 @@ impl Model {
 
 fn rank<T: PartialEq>(items: &Items<T>, document: &Document, body: &T) -> u8 {
     match items.get(&document.meta.full_name()) {
-        Some(was) if was.meta == document.meta && was.body == *body => SAME,
-        Some(was) if was.origin.file == document.origin.file => CHANGED,
-        _ => OTHER,
+        Some(was) => match (was.meta == document.meta && was.body == *body, was.origin.file == document.origin.file) {
+            (true, true) => SAME,
+            (true, false) => ALIKE,
+            (false, true) => CHANGED,
+            (false, false) => OTHER,
+        },
+        None => OTHER,
     }
 }

@@ -2,6 +2,7 @@
 
 mod egress;
 mod hold;
+mod memory;
 mod node;
 mod others;
 mod peers;
@@ -16,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vswitch_proto::antrea::v1::object::Object as Kinded;
 use vswitch_proto::antrea::v1::{self, Kind};
 
+pub use memory::KnownMemory;
 pub use policies::Memory;
 pub use text::text;
 

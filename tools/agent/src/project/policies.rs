@@ -17,10 +17,12 @@ use vswitch_proto::antrea::v1::object::Object as Kinded;
 /// other Nodes whose addresses are.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    k8s: BTreeMap<String, Item<k8s_policy::K8sPolicyBody>>,
-    antrea: BTreeMap<String, Item<antrea_policy::AntreaPolicyBody>>,
+    pub(super) k8s: BTreeMap<String, Item<k8s_policy::K8sPolicyBody>>,
+    pub(super) antrea: BTreeMap<String, Item<antrea_policy::AntreaPolicyBody>>,
     pub(super) tiers: BTreeMap<String, u32>,
     pub(super) holders: Holders,
+    /// Policies that are right as they are.
+    pub(super) right: BTreeSet<String>,
 }
 
 impl Memory {
@@ -44,6 +46,7 @@ impl Memory {
     }
 
     fn keep(&mut self, form: &Form<'_>) {
+        self.right.insert(form.key());
         match form {
             Form::K8s(item) => {
                 self.k8s.insert(form.key(), (*item).clone());
@@ -125,6 +128,7 @@ impl Projector<'_> {
         let antrea = model.antrea_policies.values().map(|item| Form::Antrea(Class::Antrea, item));
         let cluster = model.cluster_policies.values().map(|item| Form::Antrea(Class::Cluster, item));
         let mut keys = BTreeSet::new();
+        self.memory.right.clear();
         for form in k8s.chain(antrea).chain(cluster) {
             self.policy(&form);
             keys.insert(form.key());

@@ -9,7 +9,19 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
 /// Pods of other Nodes by their addresses, as far as no other one says to have them.
-pub type Holders = BTreeMap<IpAddr, String>;
+#[derive(Clone, Debug, Default)]
+pub struct Holders {
+    /// Of addresses that one Pod says to have.
+    alone: HashMap<IpAddr, String>,
+    /// Of addresses that several Pods say to have.
+    pub contested: BTreeMap<IpAddr, String>,
+}
+
+impl Holders {
+    fn get(&self, address: &IpAddr) -> Option<&String> {
+        self.contested.get(address).or_else(|| self.alone.get(address))
+    }
+}
 
 /// A Pod and the addresses that it says to have.
 #[derive(Debug)]
@@ -41,12 +53,12 @@ pub(super) fn settle(model: &Model, node: &str, claims: &mut [Claim<'_>], before
         addresses.into_iter().for_each(|address| by_address.entry(address).or_default().push(i));
     }
     let prefixes = Prefixes::new(model, node);
-    let (mut holders, mut lost) = (Holders::new(), HashMap::new());
+    let (mut holders, mut lost) = (Holders::default(), HashMap::new());
     for (address, of) in &by_address {
         if let [one] = of[..] {
             // The usual case.
             if !claims[one].is_local {
-                holders.insert(*address, claims[one].name.to_owned());
+                holders.alone.insert(*address, claims[one].name.to_owned());
             }
             continue;
         }
@@ -66,7 +78,7 @@ pub(super) fn settle(model: &Model, node: &str, claims: &mut [Claim<'_>], before
         let had = || near.iter().find(|i| before.get(address).is_some_and(|name| name == claims[**i].name));
         let holder = if let [one] = near[..] { Some(one) } else { had().copied() };
         if let Some(holder) = holder {
-            holders.insert(*address, claims[holder].name.to_owned());
+            holders.contested.insert(*address, claims[holder].name.to_owned());
         }
         for i in others.iter().copied().filter(|i| Some(*i) != holder) {
             let other = holder.or_else(|| others.iter().copied().find(|other| *other != i));

@@ -371,7 +371,7 @@ pub(crate) mod tests {
             "---\napiVersion: v1\nkind: Pod\nmetadata: {name: new}\nspec: {nodeName: n1}\n".to_owned(),
         ];
         let model = model(&text.concat());
-        let (world, problems) = World::new(&model, "n1", &mut Holders::new());
+        let (world, problems) = World::new(&model, "n1", &mut Holders::default());
         assert_eq!(problems.len(), 1, "one Pod has no address: {problems:?}");
         let web = Selector { match_labels: [("app".to_owned(), "web".to_owned())].into(), ..Selector::default() };
         let names = |spaces: Spaces, pods: &Selector| {

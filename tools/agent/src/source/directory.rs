@@ -1,11 +1,14 @@
 //! A directory of manifests: what its files say, as long as they can be read.
 
+use super::Store;
 use super::file::{ByKey, File, shown};
 use super::walk::{Found, Stamp, walk};
 use crate::kinds::{Document, DocumentKey};
 use crate::problem::{Origin, Problem};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -37,6 +40,39 @@ impl Directory {
         Self { dir, beside, files: BTreeMap::new(), unreadable: Vec::new(), kept: Vec::new(), scanned: false }
     }
 
+    /// Begins with what an earlier run knew of its files: what they say now are changes.
+    pub fn load(&mut self, store: &mut Store, other: &str) {
+        let names: Vec<String> = store.names().filter(|name| *name != other).cloned().collect();
+        for name in names {
+            let Some(((path, mut file), is_of_this)) = store.read::<(Vec<u8>, File)>(&name) else { continue };
+            let path = PathBuf::from(OsString::from_vec(path));
+            // Another version may understand the same text otherwise.
+            file.text = file.text.filter(|_| is_of_this);
+            file.is_stored = true;
+            self.files.insert(path, file);
+        }
+    }
+
+    /// Stores what is known of files, as far as it has changed, and forgets what is forgotten.
+    pub fn store(&mut self, store: &mut Store, other: &str) -> bool {
+        let mut names = BTreeSet::from([other.to_owned()]);
+        let mut is_stored = true;
+        for (path, file) in &mut self.files {
+            let name = Store::name_of(path);
+            if !file.is_stored {
+                file.is_stored = store.write(&name, (path.as_os_str().as_bytes(), &*file));
+                is_stored &= file.is_stored;
+            }
+            names.insert(name);
+        }
+        is_stored && store.keep(&names)
+    }
+
+    /// Whether a file that is not there is about to be forgotten.
+    pub fn is_forgetting(&self) -> bool {
+        self.files.values().any(|file| file.missing > 0 && file.missing < MISSING_MAX)
+    }
+
     /// Looks for changes; whether there are any. What cannot be read keeps its last good content.
     pub fn scan(&mut self) -> bool {
         let found = self.find();
@@ -46,10 +82,17 @@ impl Directory {
         let gone: ByKey = gone.map(|document| (document.key.clone(), document.clone())).collect();
         for (path, stamp) in &found.files {
             let file = self.files.entry(path.clone()).or_default();
-            changed |= std::mem::take(&mut file.missing) > 0;
+            if std::mem::take(&mut file.missing) > 0 {
+                (changed, file.is_stored) = (true, false);
+            }
             file.is_settled = if self.scanned { file.seen == Some(*stamp) } else { stamp.is_older(now, SETTLED) };
             file.seen = Some(*stamp);
-            if file.is_settled && file.read != Some(*stamp) {
+            if !file.is_settled {
+                changed |= file.read_restless(path, *stamp, &gone);
+                continue;
+            }
+            changed |= std::mem::take(&mut file.restless).problem.is_some();
+            if file.read != Some(*stamp) {
                 changed |= file.read(path, *stamp, &gone);
             }
         }
@@ -82,7 +125,9 @@ impl Directory {
         let is_below = |file: &Path| found.bad.iter().any(|(path, _)| file.starts_with(path));
         for (path, file) in &mut self.files {
             if !found.files.contains_key(path) {
-                file.missing = if is_below(path) { 0 } else { file.missing.saturating_add(1) };
+                let missing = if is_below(path) { 0 } else { (file.missing + 1).min(MISSING_MAX) };
+                file.is_stored &= missing == file.missing;
+                file.missing = missing;
             }
         }
         let is_open = |file: &File| file.missing == 0 && !(file.is_settled && file.was_right);
@@ -139,7 +184,7 @@ impl Directory {
 
     /// What is wrong with files as they are.
     pub fn problems(&self) -> Vec<Problem> {
-        let files = self.files.values().flat_map(|file| &file.problems);
+        let files = self.files.values().flat_map(|file| file.problems.iter().chain(&file.restless.problem));
         self.unreadable.iter().chain(&self.kept).chain(files).cloned().collect()
     }
 }

@@ -5,8 +5,10 @@ use super::walk::Stamp;
 use super::yaml;
 use crate::kinds::{Document, DocumentBody, DocumentKey, understand, understand_unread};
 use crate::problem::{Origin, Problem};
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::Path;
 
@@ -19,13 +21,17 @@ const KERNEL: [&str; 2] = ["/proc", "/sys"];
 /// Documents by the objects that they are about.
 pub(super) type ByKey = HashMap<DocumentKey, Document>;
 
-#[derive(Debug, Default)]
+/// A file, and of a later run what the one before knew of it.
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct File {
     /// When it was read.
+    #[serde(skip)]
     pub(super) read: Option<Stamp>,
     /// As the last scan saw it.
+    #[serde(skip)]
     pub(super) seen: Option<Stamp>,
     /// It is not being written.
+    #[serde(skip)]
     pub(super) is_settled: bool,
     /// Scans since it was there.
     pub(super) missing: u32,
@@ -37,36 +43,67 @@ pub(super) struct File {
     pub(super) is_unsure: bool,
     /// What is wrong with it as it is.
     pub(super) problems: Vec<Problem>,
+    /// Of the text that says all this; None: it is to be read again.
+    pub(super) text: Option<u64>,
+    /// What is stored of it is what it is.
+    #[serde(skip)]
+    pub(super) is_stored: bool,
+    /// It changes at each scan.
+    #[serde(skip)]
+    pub(super) restless: Restless,
+}
+
+/// What is known of a file that is another one at each scan.
+#[derive(Debug, Default)]
+pub(super) struct Restless {
+    /// Scans at which it was.
+    pub(super) scans: u32,
+    /// What it held at the last one.
+    pub(super) bytes: Option<Vec<u8>>,
+    /// A line that says so.
+    pub(super) problem: Option<Problem>,
 }
 
 impl File {
     /// Reads it; whether that changes anything. `gone` is what files said that are not there any
     /// more: it may say the same.
     pub(super) fn read(&mut self, path: &Path, stamp: Stamp, gone: &ByKey) -> bool {
-        let name = shown(path);
         match contents(path) {
             Ok(bytes) => {
-                let (text, lost) = decode(&bytes);
-                self.take(&name, &text, gone);
-                let reason = "has bytes that are no UTF-8: a value with such bytes is wrong";
-                self.problems.extend(lost.map(|line| Origin::new(&name, line, "").tolerated("", reason)));
                 self.read = Some(stamp);
+                self.take_bytes(path, &bytes, gone);
                 true
             }
             Err(error) => {
                 // What may be another time is tried again at the next scan.
                 let is_lasting = [io::ErrorKind::InvalidData, io::ErrorKind::FileTooLarge].contains(&error.kind());
                 self.read = is_lasting.then_some(stamp);
-                let problems = vec![Origin::new(&name, 0, "").error("", error.to_string())];
+                let problems = vec![Origin::new(&shown(path), 0, "").error("", error.to_string())];
                 let is_news = problems != self.problems;
-                self.problems = problems;
+                (self.problems, self.text) = (problems, None);
+                self.is_stored &= !is_news;
                 is_news
             }
         }
     }
 
+    /// Takes over what bytes say; whether they are others than before. (The same, taken again, might
+    /// be taken for something that is new.)
+    pub(super) fn take_bytes(&mut self, path: &Path, bytes: &[u8], gone: &ByKey) -> bool {
+        let hash = hash(bytes);
+        if self.text == Some(hash) {
+            return false;
+        }
+        (self.text, self.is_stored) = (Some(hash), false);
+        let (name, (text, lost)) = (shown(path), decode(bytes));
+        self.take(&name, &text, gone);
+        let reason = "has bytes that are no UTF-8: a value with such bytes is wrong";
+        self.problems.extend(lost.map(|line| Origin::new(&name, line, "").tolerated("", reason)));
+        true
+    }
+
     /// Takes over what a text says.
-    fn take(&mut self, name: &str, text: &str, gone: &ByKey) {
+    pub(super) fn take(&mut self, name: &str, text: &str, gone: &ByKey) {
         let (mut trees, mut unread) = (Vec::new(), Vec::new());
         let (parts, unmarked) = yaml::read(text);
         for part in parts {
@@ -141,9 +178,10 @@ impl File {
         (self.documents, self.problems) = (documents, problems);
     }
 
-    /// Whether it may hold a policy of which nothing is known.
+    /// Whether it may hold a policy of which nothing is known: it cannot be read, or is new and not
+    /// read yet.
     pub(super) fn may_hold_more(&self) -> bool {
-        self.missing == 0 && (self.is_unsure || (!self.was_right && !self.problems.is_empty()))
+        self.missing == 0 && (self.is_unsure || !self.was_right)
     }
 }
 
@@ -165,6 +203,13 @@ fn renamed(documents: &[Document], old: &ByKey) -> (Vec<Document>, Vec<Problem>)
     (stay, told)
 }
 
+/// Whether two texts are one.
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}
+
 pub(super) fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
@@ -172,7 +217,7 @@ pub(super) fn shown(path: &Path) -> String {
 /// What a file holds. Only what answers at once is read: no read of a regular file waits for
 /// somebody, but for those of the kernel (`/proc/kmsg`), and those of a mount whose server does not
 /// answer.
-fn contents(path: &Path) -> io::Result<Vec<u8>> {
+pub(super) fn contents(path: &Path) -> io::Result<Vec<u8>> {
     let metadata = fs::metadata(path)?;
     let refused = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     if !metadata.is_file() {

@@ -5,7 +5,9 @@ mod de;
 mod decode;
 mod directory;
 mod file;
+mod restless;
 mod split;
+mod store;
 mod tree;
 mod walk;
 mod words;
@@ -13,6 +15,7 @@ mod yaml;
 
 pub use de::{FieldError, typed, typed_without_unknown};
 pub use directory::Directory;
+pub use store::Store;
 pub use tree::{Entry, Tree, Value, WrongValue};
 pub use words::Words;
 pub use yaml::{Unread, YamlError, documents, parts};

@@ -63,7 +63,7 @@ def told(switches, directory, text):
     names of their Nodes."""
     directory.mkdir()
     (directory / "cluster.yaml").write_text(text)
-    commands = [[switch.binaries / "vswitch-agent", "--dir", directory, "--node", name, "--socket", switch.socket, "--once"] for name, switch in switches.items()]
+    commands = [[switch.binaries / "vswitch-agent", "--no-state", "--dir", directory, "--node", name, "--socket", switch.socket, "--once"] for name, switch in switches.items()]
     with contextlib.ExitStack() as stack:
         for switch in switches.values():
             stack.callback(switch.vsctl, "antrea", "reset", "--yes")
@@ -87,7 +87,7 @@ class Manifests:
 
     def start(self, *words):
         """Starts the agent (again), with more words."""
-        argv = [self.switch.binaries / "vswitch-agent", "--dir", self.directory, "--node", NODE_NAME, "--socket", self.switch.socket, "--period-ms", PERIOD_MS, *words]
+        argv = [self.switch.binaries / "vswitch-agent", "--no-state", "--dir", self.directory, "--node", NODE_NAME, "--socket", self.switch.socket, "--period-ms", PERIOD_MS, *words]
         with open(self.log, "ab") as log:
             self.process = machine.spawn(argv, stdout=log, stderr=log)
 

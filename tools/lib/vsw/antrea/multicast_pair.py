@@ -69,7 +69,7 @@ class Across:
             node.run(pod, "nft", DEAF)
         for side, switch in self.switches.items():
             with open(Path(directory) / f"vswitch-agent-{side.number}.log", "ab") as log:
-                argv = [switch.binaries / "vswitch-agent", "--dir", cluster, "--node", f"node-{side.number}", "--socket", switch.socket]
+                argv = [switch.binaries / "vswitch-agent", "--no-state", "--dir", cluster, "--node", f"node-{side.number}", "--socket", switch.socket]
                 process = machine.spawn(argv, stdout=log, stderr=log)
             stack.callback(machine.end, process)
         for side, switch in self.switches.items():

@@ -80,7 +80,7 @@ class PairTraces:
         manifest.mkdir()
         (manifest / "cluster.yaml").write_text(manifests())
         for switch, name in zip(self.switches, NAMES):
-            argv = [switch.binaries / "vswitch-agent", "--dir", manifest, "--node", name, "--socket", switch.socket]
+            argv = [switch.binaries / "vswitch-agent", "--no-state", "--dir", manifest, "--node", name, "--socket", switch.socket]
             with open(switch.directory / "vswitch-agent.log", "ab") as log:
                 process = machine.spawn(argv, stdout=log, stderr=log)
             self.stack.callback(machine.end, process)

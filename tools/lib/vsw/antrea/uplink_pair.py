@@ -98,7 +98,7 @@ class Uplink(PastHosts):
         self.file = cluster / "cluster.yaml"
         self.file.write_text(manifests())
         for side, switch in self.switches.items():
-            argv = [switch.binaries / "vswitch-agent", "--dir", cluster, "--node", NAMES[side.number], "--socket", switch.socket]
+            argv = [switch.binaries / "vswitch-agent", "--no-state", "--dir", cluster, "--node", NAMES[side.number], "--socket", switch.socket]
             with open(switch.directory / "vswitch-agent.log", "ab") as log:
                 process = machine.spawn(argv, stdout=log, stderr=log)
             stack.callback(machine.end, process)

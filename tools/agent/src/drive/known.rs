@@ -1,0 +1,18 @@
+//! What an earlier run of the agent has told the switch.
+
+use super::Driver;
+
+impl Driver {
+    /// The same, but an earlier run has told a switch everything in this round, and all is known
+    /// that it knew.
+    #[must_use]
+    pub fn knowing(self, round: Option<u64>) -> Self {
+        Self { known: round, ..self }
+    }
+
+    /// The round in which the switch was told everything by this agent.
+    pub fn synced_round(&self) -> Option<u64> {
+        let session = self.session.as_ref().filter(|session| self.has_synced && !session.is_partial);
+        session.map(|session| session.round).filter(|round| *round > 0)
+    }
+}
