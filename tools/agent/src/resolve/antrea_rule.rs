@@ -202,7 +202,7 @@ impl OneRule<'_> {
             let item = self.context.world.model.services.get(&name);
             if item.is_some_and(|item| is_served(self.context.world, item)) {
                 found.services.push(name);
-            } else if self.rule.action != Action::Allow && self.context.world.model.is_wrong("Service.", &name) {
+            } else if self.rule.action != Action::Allow && self.may_be_there(&name) {
                 return Err(place.error(&field, format!("Service {name} is not understood")));
             } else {
                 let reason = format!("Service {name} has no address here: it matches nothing");
@@ -212,6 +212,13 @@ impl OneRule<'_> {
         found.services.sort();
         found.services.dedup();
         Ok(())
+    }
+
+    /// Whether a Service that has no address here may be another than it is known to be.
+    fn may_be_there(&self, service: &str) -> bool {
+        let model = self.context.world.model;
+        let is_there = model.services.contains_key(service);
+        model.is_wrong("Service.", service) || (!is_there && model.may_be("Service.", service))
     }
 
     fn peer(

@@ -98,7 +98,8 @@ impl Doubtful {
         let found: Vec<usize> = candidates.into_iter().filter(may_be).filter(|i| !selected.contains(i)).collect();
         let spaces: BTreeSet<&str> =
             found.iter().map(|index| world.pods[*index].item.meta.namespace.as_str()).collect();
-        let is_missing = |name: &&str| world.namespaces.get(name).is_some_and(|space| space.is_missing());
+        let is_missing =
+            |name: &&str| !name.is_empty() && world.namespaces.get(name).is_some_and(|space| space.is_missing());
         let missing = spaces.into_iter().filter(is_missing).filter(|name| among.holds(name) == Meant::Maybe);
         self.missing.borrow_mut().extend(missing.map(str::to_owned));
         found
