@@ -132,6 +132,35 @@ impl Document {
     }
 }
 
+impl Document {
+    /// Makes a document wrong one of whose fields by which rules may deny is misspelt. Of a Pod
+    /// nothing is left.
+    pub(super) fn lose(&mut self, error: &FieldError, has_meta: bool, tree: &Tree) {
+        let is_pod = self.key.0 == "Pod.";
+        let body = std::mem::replace(&mut self.body, pod::wrong(is_pod, has_meta, tree));
+        let body = match body {
+            DocumentBody::Pod(_) | DocumentBody::Wrong { .. } => None,
+            DocumentBody::Service(mut body) => {
+                body.spec.has_lost_selector |= error.path.starts_with("spec.");
+                Some(DocumentBody::Service(body))
+            }
+            body => Some(body),
+        };
+        match (body, &mut self.left) {
+            (Some(body), _) => {
+                let document = Box::new(Self { body, left: None, ..self.clone() });
+                self.left = Some(Left { document, is_in_doubt: false, knows_labels: true });
+            }
+            (None, Some(left)) if !is_pod => {
+                if let DocumentBody::Service(body) = &mut left.document.body {
+                    body.spec.has_lost_selector |= error.path.starts_with("spec.");
+                }
+            }
+            (None, left) => *left = None,
+        }
+    }
+}
+
 /// Annotations that are numbers are read as the texts that are meant; which ones.
 pub(super) fn quoted(tree: &mut Tree) -> Vec<FieldError> {
     let annotations = tree.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));

@@ -1,6 +1,6 @@
 //! From trees to documents.
 
-use super::misspelt::{labels_of, meant};
+use super::misspelt::{labels_of, meant, needed_of};
 use super::partial::{self, ParseBody, body, quoted};
 use super::ruled::{self, Class, WrongPolicy};
 use super::{Document, DocumentBody, DocumentKey, Meta, egress, endpoint_slice, node, pod, service};
@@ -320,6 +320,9 @@ impl Read<'_> {
         // What may be its labels is not left out: rules may deny by them.
         if let Some(error) = labels_of(kind, &mut unknown) {
             (document.body, document.left) = (pod::wrong(kind == "Pod", false, &tree), None);
+            errors.push(error);
+        } else if let Some(error) = needed_of(kind, &document, &mut unknown) {
+            document.lose(&error, !is_wrong, &tree);
             errors.push(error);
         }
         let origin = &document.origin;

@@ -48,7 +48,7 @@ impl Pod<'_> {
         let sidecars = spec.init_containers.iter().filter(|container| container.stays());
         let ports = spec.containers.iter().chain(sidecars).flat_map(|container| &container.ports);
         let is_it = |port: &&Port| port.name == name && port.protocol.as_deref().unwrap_or("TCP") == protocol;
-        ports.filter(is_it).map(|port| port.container_port).collect()
+        ports.filter(is_it).map(|port| port.container_port).filter(|port| *port != 0).collect()
     }
 }
 
