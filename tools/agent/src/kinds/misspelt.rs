@@ -1,5 +1,6 @@
 //! Kinds and fields that are misspelt: which ones are meant.
 
+use super::names::LABELLED;
 use super::{Document, DocumentBody, unserved};
 use crate::source::FieldError;
 
@@ -20,9 +21,6 @@ const READ: [Meant; 11] = [
     ("crd.antrea.io", "Egress"),
     ("crd.antrea.io", "TrafficControl"),
 ];
-
-/// Kinds whose objects are selected by their labels.
-const LABELLED: [&str; 3] = ["EndpointSlice", "Namespace", "Pod"];
 
 /// The kind that is meant by one that is not read; None: none is. Kinds of other people have the
 /// names of ours, so the group has to be near, or one of Kubernetes' own.

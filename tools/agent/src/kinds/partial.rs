@@ -133,6 +133,16 @@ impl Document {
 }
 
 impl Document {
+    /// Makes a document wrong whose labels are misspelt. Of a Node the rest is left.
+    pub(super) fn lose_labels(&mut self, tree: &Tree) {
+        let left = match &self.body {
+            DocumentBody::Node(_) => Some(Self { left: None, ..self.clone() }),
+            _ => self.left.take().map(|left| *left.document).filter(|left| matches!(left.body, DocumentBody::Node(_))),
+        };
+        self.left = left.map(|left| Left { document: Box::new(left), is_in_doubt: false, knows_labels: false });
+        self.body = pod::wrong(self.key.0 == "Pod.", false, tree);
+    }
+
     /// Makes a document wrong one of whose fields by which rules may deny is misspelt. Of a Pod
     /// nothing is left.
     pub(super) fn lose(&mut self, error: &FieldError, has_meta: bool, tree: &Tree) {

@@ -2,12 +2,13 @@
 
 use super::net::{is_within, once, prefix};
 use super::nodes;
-use super::selector::{check, is_domain};
+use super::selector::check;
 use super::world::{Members, Select, Spaces, World};
 use crate::kinds::cluster_group::{ClusterGroupBody, Spec};
 use crate::kinds::egress::PodsOrGroup;
 use crate::kinds::k8s_policy::IpBlock;
 use crate::kinds::selector::Selector;
+use crate::kinds::wellformed::is_domain;
 use crate::model::Item;
 use crate::problem::{Origin, Problem, Severity};
 use vswitch_proto::antrea::v1;
