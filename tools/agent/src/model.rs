@@ -1,5 +1,6 @@
 //! Objects by kind and name, whatever file they are from.
 
+mod addresses;
 mod in_force;
 
 use crate::kinds::ruled::{Class, WrongPolicy};
@@ -101,6 +102,7 @@ impl Model {
                 problems.push(*problem);
             }
         }
+        problems.extend(model.keep_addresses(before));
         model.wrong_policies.sort_by(|a, b| a.origin.cmp(&b.origin));
         (model, problems)
     }

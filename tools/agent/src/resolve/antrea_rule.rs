@@ -188,7 +188,7 @@ impl OneRule<'_> {
                 return Err(FieldPlace { path: &path, ..place }.error("namespaces", "goes with podSelector only"));
             }
         }
-        for members in found.members.iter().filter(|members| members.pods.is_empty() && members.addresses.is_empty()) {
+        for members in found.members.iter().filter(|members| members.pods.is_empty() && members.has_no_addresses()) {
             let reason = format!("{}: there are none", members.name);
             odd.push(place.origin.warning(format!("{}.{side}", self.path), reason));
         }

@@ -109,8 +109,9 @@ impl Doubtful {
 impl Members {
     /// All that may be meant: of a rule that denies.
     pub fn and_doubtful(&mut self) {
-        if !self.doubtful.is_empty() {
+        if !self.doubtful.is_empty() || !self.in_doubt.is_empty() {
             self.name = format!("{}, and who may be one", self.name);
+            self.addresses.append(&mut self.in_doubt);
             self.pods = self.pods.iter().chain(self.doubtful.iter()).copied().collect();
             self.doubtful = [].into();
         }
@@ -119,8 +120,14 @@ impl Members {
     /// Those that may be meant, and are not known to be.
     pub fn only_doubtful(&self) -> Option<Self> {
         let name = format!("{}, who may be one", self.name);
-        let (pods, addresses, doubtful) = (self.doubtful.iter().copied().collect(), Vec::new(), [].into());
-        (!self.doubtful.is_empty()).then_some(Self { name, pods, addresses, doubtful })
+        let (pods, addresses) = (self.doubtful.iter().copied().collect(), self.in_doubt.clone());
+        let is_known = self.doubtful.is_empty() && addresses.is_empty();
+        (!is_known).then_some(Self { name, pods, addresses, ..Self::default() })
+    }
+
+    /// Whether it has no addresses beside those of Pods, and may have none.
+    pub fn has_no_addresses(&self) -> bool {
+        self.addresses.is_empty() && self.in_doubt.is_empty()
     }
 }
 
