@@ -89,7 +89,7 @@ fn taking() -> Vec<(&'static str, v1::NodeConfig)> {
     vec![
         ("tunnel", v1::NodeConfig { tunnel: Some(v1::Tunnel { port: port.clone() }), ..node.clone() }),
         ("gateway.port", with_gateway(v1::Gateway { port: port.clone(), ..gateway() })),
-        ("gateway.mac", with_gateway(v1::Gateway { mac: db.mac.clone(), ..gateway() })),
+        ("gateway.mac", with_gateway(v1::Gateway { mac: db.mac, ..gateway() })),
         ("gateway.addresses", with_gateway(v1::Gateway { addresses: vec![address.clone()], ..gateway() })),
         ("l7", v1::NodeConfig { l7: tap(&port), ..node.clone() }),
         (
