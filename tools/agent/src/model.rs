@@ -1,5 +1,6 @@
 //! Objects by kind and name, whatever file they are from.
 
+mod addresses;
 mod in_force;
 
 use crate::kinds::ruled::{Class, WrongPolicy};
@@ -106,6 +107,7 @@ impl Model {
                 problems.push(*problem);
             }
         }
+        problems.extend(model.keep_addresses(before));
         model.wrong_policies.sort_by(|a, b| a.origin.cmp(&b.origin));
         (model, problems)
     }
@@ -185,8 +187,11 @@ impl Model {
                 Ok(())
             }
             DocumentBody::Wrong { has_meta, pod } => {
-                if let (Some(body), false) = (pod, key.1.is_empty()) {
-                    self.doubtful.insert(key.1.clone(), (Item { meta, origin, body: *body }, has_meta));
+                if let Some(body) = pod {
+                    // One without a name may be any: it goes by its place, which is no Pod's name.
+                    let place = || format!("{}:{}", origin.file, origin.line);
+                    let name = if key.1.is_empty() { place() } else { key.1.clone() };
+                    self.doubtful.insert(name, (Item { meta, origin, body: *body }, has_meta));
                 }
                 self.wrong.insert(key.clone());
                 Ok(())
@@ -218,6 +223,12 @@ impl Model {
     /// that is not understood.
     pub fn is_wrong(&self, kind: &str, name: &str) -> bool {
         self.wrong.contains(&(kind.to_owned(), name.to_owned()))
+    }
+
+    /// Whether an object that is not there may have a document: one that is not understood has its
+    /// name, or no name that can be read.
+    pub fn may_be(&self, kind: &str, name: &str) -> bool {
+        self.is_wrong(kind, name) || self.is_wrong(kind, "")
     }
 
     /// Whether an object is in force without labels that cannot be read.

@@ -180,11 +180,19 @@ impl Desired {
         self.claims.get(claim).into_iter().flatten()
     }
 
+    /// Those of them that may have it if none had it. A port that a Pod claims is no peer's tunnel
+    /// then: what comes from a tunnel is trusted, and what a Pod sends is not.
+    pub(crate) fn candidates<'a>(&'a self, claim: &Claim) -> impl Iterator<Item = &'a Key> + use<'a> {
+        let is_pods = |key: &Key| key.kind == ObjectKind::Pod;
+        let of_pods = matches!(claim, Claim::Port(_)) && self.holders(claim).any(is_pods);
+        self.holders(claim).filter(move |key| !of_pods || is_pods(key))
+    }
+
     /// Who has it: of several who claim it the one that had it before the others came; of those
-    /// that came together, the first by name.
+    /// that came together, the first by name of those that may have it.
     #[must_use]
     pub fn holder(&self, claim: &Claim) -> Option<&Key> {
-        self.contested.get(claim).or_else(|| self.holders(claim).next())
+        self.contested.get(claim).or_else(|| self.candidates(claim).next())
     }
 
     /// What several claim, and who has it.

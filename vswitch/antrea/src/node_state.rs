@@ -15,6 +15,7 @@ mod read;
 mod result;
 mod salvage;
 mod saved;
+mod takes;
 #[cfg(test)]
 mod tests;
 mod traceflow;
@@ -243,7 +244,8 @@ impl NodeState {
     }
 
     /// Plans another Node, or the first one: everything is compiled anew. Objects that the new one
-    /// leaves without effect are kept, and DEGRADED.
+    /// leaves without effect are kept, and DEGRADED. It does not take ports, addresses, MAC
+    /// addresses and routes that Pods and peers have in force.
     ///
     /// # Errors
     /// Everything that is wrong with it; then nothing has changed.
@@ -257,6 +259,7 @@ impl NodeState {
                 problems.push(Code::Port, field, reason);
             }
         }
+        self.takes(&node, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }

@@ -153,6 +153,12 @@ impl Object {
                 _ => {}
             }
         }
+        // What only Services have is no Pod's and no Egress's as long as there is one.
+        if let Self::Service(service) = self {
+            for address in &service.cluster_ips {
+                add(&mut desired.overlapping(&Cidr::host(*address)).into_iter().map(|(_, key)| key));
+            }
+        }
         if let Self::PeerNode(peer) = self {
             for gateway in &peer.gateways {
                 add(&mut desired.overlapping(&Cidr::host(*gateway)).into_iter().map(|(_, key)| key));

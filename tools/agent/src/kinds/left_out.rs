@@ -13,7 +13,7 @@ impl Read<'_> {
         let written = format!("{} {said}", named.words.api);
         let reason = format!("{:?} is no kind that is read; write {} {kind}", written.trim(), of.api);
         self.problems.push(origin.error(if said == kind { "apiVersion" } else { "kind" }, reason));
-        let document = match meta(&mut tree, of.is_namespaced, &mut Vec::new()) {
+        let document = match meta(&mut tree, (kind, of.is_namespaced), &mut Vec::new()) {
             Err(_) => without_meta(named, origin, &mut tree),
             Ok(meta) => {
                 let body = pod::wrong(kind == "Pod", true, &tree);

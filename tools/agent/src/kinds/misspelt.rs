@@ -1,6 +1,7 @@
 //! Kinds and fields that are misspelt: which ones are meant.
 
-use super::unserved;
+use super::names::LABELLED;
+use super::{Document, DocumentBody, unserved};
 use crate::source::FieldError;
 
 /// A kind of a group that is read, but for policies.
@@ -20,9 +21,6 @@ const READ: [Meant; 11] = [
     ("crd.antrea.io", "Egress"),
     ("crd.antrea.io", "TrafficControl"),
 ];
-
-/// Kinds whose objects are selected by their labels.
-const LABELLED: [&str; 3] = ["EndpointSlice", "Namespace", "Pod"];
 
 /// The kind that is meant by one that is not read; None: none is. Kinds of other people have the
 /// names of ours, so the group has to be near, or one of Kubernetes' own.
@@ -59,6 +57,50 @@ pub(super) fn is_akin(kind: &str, other: &str) -> bool {
 fn is_labels(kind: &str, path: &str) -> bool {
     let (above, field) = path.rsplit_once('.').unwrap_or(("", path));
     LABELLED.contains(&kind) && ["", "metadata", "spec"].contains(&above) && is_near(field, "labels")
+}
+
+/// Fields that are not left out if they are misspelt, by kinds and what they are in: `containers[]`
+/// is each item of a list. Rules may deny by what they say.
+const NEEDED: [(&str, &str, &[&str]); 9] = [
+    ("Pod", "", &["spec", "status"]),
+    ("Pod", "spec", &["containers", "hostNetwork", "initContainers", "nodeName", "serviceAccountName"]),
+    ("Pod", "spec.containers[]", &["ports"]),
+    ("Pod", "spec.containers[].ports[]", &PORT),
+    ("Pod", "spec.initContainers[]", &["ports", "restartPolicy"]),
+    ("Pod", "spec.initContainers[].ports[]", &PORT),
+    ("Node", "", &["spec", "status"]),
+    ("Service", "", &["spec"]),
+    ("Service", "spec", &["selector", "labels"]),
+];
+
+/// Fields of a container's port.
+const PORT: [&str; 3] = ["containerPort", "name", "protocol"];
+
+/// The field that is meant by an unknown one, if rules may deny by it.
+fn needed(kind: &str, path: &str) -> Option<&'static str> {
+    let (above, field) = path.rsplit_once('.').unwrap_or(("", path));
+    let mut parts = above.split('[');
+    let mut pattern = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        pattern = format!("{pattern}[]{}", part.split_once(']').map_or("", |(_, rest)| rest));
+    }
+    let fields = NEEDED.into_iter().filter(|(of, within, _)| *of == kind && *within == pattern);
+    let found = fields.flat_map(|(.., fields)| fields).find(|known| is_near(field, known)).copied();
+    // A Service selects by no labels of its spec.
+    found.map(|known| if known == "labels" { "selector" } else { known })
+}
+
+/// Takes those out of the unknown fields that may be one by which rules deny; returns the error of
+/// the first one. A Service that has a selector has it.
+pub(super) fn needed_of(kind: &str, document: &Document, unknown: &mut Vec<FieldError>) -> Option<FieldError> {
+    if matches!(&document.body, DocumentBody::Service(body) if !body.spec.selector.is_empty()) {
+        return None;
+    }
+    let (found, rest): (Vec<_>, Vec<_>) = unknown.drain(..).partition(|error| needed(kind, &error.path).is_some());
+    *unknown = rest;
+    let error = found.into_iter().next()?;
+    let hint = needed(kind, &error.path).map(|known| format!("is it {known}?")).unwrap_or_default();
+    Some(FieldError { hint, ..error })
 }
 
 /// Takes those out of the unknown fields that may be the labels of an object of this kind; returns
@@ -148,6 +190,24 @@ mod tests {
         ] {
             assert_eq!(is_labels("Pod", path), expected, "{path}");
             assert!(!is_labels("Service", path), "{path}");
+        }
+        for (kind, path, expected) in [
+            ("Pod", "Status", Some("status")),
+            ("Pod", "spec.container", Some("containers")),
+            ("Pod", "spec.nodename", Some("nodeName")),
+            ("Pod", "spec.containers[3].Ports", Some("ports")),
+            ("Pod", "spec.containers[3].ports[12].nam", Some("name")),
+            ("Pod", "spec.initContainers[0].ports[1].Protocol", Some("protocol")),
+            ("Pod", "spec.initContainers[0].restartpolicy", Some("restartPolicy")),
+            ("Pod", "spec.containers[0].restartpolicy", None),
+            ("Pod", "spec.containers[0].newField", None),
+            ("Pod", "spec.ports", None),
+            ("Service", "spec.Selector", Some("selector")),
+            ("Service", "spec.labels", Some("selector")),
+            ("Node", "Status", Some("status")),
+            ("Service", "Status", None),
+        ] {
+            assert_eq!(needed(kind, path), expected, "{kind} {path}");
         }
         assert!(is_akin("Group", "ClusterGroup") && is_akin("ClusterNetworkPolicy", "NetworkPolicy"));
         assert!(!is_akin("Node", "Pod") && !is_akin("Node", "NodeConfig") && !is_akin("Service", "Namespace"));

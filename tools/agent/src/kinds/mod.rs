@@ -10,6 +10,7 @@ pub mod endpoint_slice;
 pub mod k8s_policy;
 mod left_out;
 mod misspelt;
+mod names;
 pub mod node;
 pub mod node_config;
 mod partial;

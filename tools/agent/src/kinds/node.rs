@@ -47,6 +47,9 @@ pub struct Address {
     pub address: String,
 }
 
+/// Types of addresses that Kubernetes has.
+const TYPES: [&str; 5] = ["InternalIP", "ExternalIP", "Hostname", "InternalDNS", "ExternalDNS"];
+
 impl NodeBody {
     /// Where its Pods' addresses are from.
     pub fn pod_cidrs(&self) -> Vec<String> {
@@ -63,7 +66,9 @@ impl NodeBody {
         let is_used = |text: &&String| self.spec.pod_cidrs.is_empty() && !is_prefix(text);
         errors.extend(self.spec.pod_cidr.iter().filter(is_used).map(|text| error("spec.podCIDR", text, "prefix")));
         for (i, of) in self.status.addresses.iter().enumerate() {
-            if ["InternalIP", "ExternalIP"].contains(&of.kind.as_str()) && !is_host(&of.address) {
+            if !TYPES.contains(&of.kind.as_str()) {
+                errors.push(error(&format!("status.addresses[{i}].type"), &of.kind, "type of an address"));
+            } else if ["InternalIP", "ExternalIP"].contains(&of.kind.as_str()) && !is_host(&of.address) {
                 errors.push(error(&format!("status.addresses[{i}].address"), &of.address, ADDRESS));
             }
         }

@@ -132,6 +132,45 @@ impl Document {
     }
 }
 
+impl Document {
+    /// Makes a document wrong whose labels are misspelt. Of a Node the rest is left.
+    pub(super) fn lose_labels(&mut self, tree: &Tree) {
+        let left = match &self.body {
+            DocumentBody::Node(_) => Some(Self { left: None, ..self.clone() }),
+            _ => self.left.take().map(|left| *left.document).filter(|left| matches!(left.body, DocumentBody::Node(_))),
+        };
+        self.left = left.map(|left| Left { document: Box::new(left), is_in_doubt: false, knows_labels: false });
+        self.body = pod::wrong(self.key.0 == "Pod.", false, tree);
+    }
+
+    /// Makes a document wrong one of whose fields by which rules may deny is misspelt. Of a Pod
+    /// nothing is left.
+    pub(super) fn lose(&mut self, error: &FieldError, has_meta: bool, tree: &Tree) {
+        let is_pod = self.key.0 == "Pod.";
+        let body = std::mem::replace(&mut self.body, pod::wrong(is_pod, has_meta, tree));
+        let body = match body {
+            DocumentBody::Pod(_) | DocumentBody::Wrong { .. } => None,
+            DocumentBody::Service(mut body) => {
+                body.spec.has_lost_selector |= error.path.starts_with("spec.");
+                Some(DocumentBody::Service(body))
+            }
+            body => Some(body),
+        };
+        match (body, &mut self.left) {
+            (Some(body), _) => {
+                let document = Box::new(Self { body, left: None, ..self.clone() });
+                self.left = Some(Left { document, is_in_doubt: false, knows_labels: true });
+            }
+            (None, Some(left)) if !is_pod => {
+                if let DocumentBody::Service(body) = &mut left.document.body {
+                    body.spec.has_lost_selector |= error.path.starts_with("spec.");
+                }
+            }
+            (None, left) => *left = None,
+        }
+    }
+}
+
 /// Annotations that are numbers are read as the texts that are meant; which ones.
 pub(super) fn quoted(tree: &mut Tree) -> Vec<FieldError> {
     let annotations = tree.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));

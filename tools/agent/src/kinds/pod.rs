@@ -1,6 +1,6 @@
 //! Pod: its labels, addresses and the ports that have names.
 
-use super::wellformed::{ADDRESS, error, is_host};
+use super::wellformed::{ADDRESS, error, is_host, is_port_name, is_protocol};
 use super::{DocumentBody, Meta};
 use crate::source::{FieldError, Tree, Value, typed, typed_without_unknown};
 use serde::{Deserialize, Serialize};
@@ -120,7 +120,41 @@ impl PodBody {
         // Where the others are given, this one says nothing.
         let is_used = |text: &&String| status.pod_ips.is_empty() && !text.is_empty() && !is_host(text);
         errors.extend(status.pod_ip.iter().filter(is_used).map(|text| error("status.podIP", text, ADDRESS)));
+        let lists = [("containers", &self.spec.containers), ("initContainers", &self.spec.init_containers)];
+        for (list, containers) in lists {
+            for (i, container) in containers.iter().enumerate() {
+                let path = format!("spec.{list}[{i}]");
+                let is_first = list == "initContainers" && container.ports.iter().any(|port| !port.name.is_empty());
+                errors.extend(is_first.then(|| container.check(&path)).flatten());
+                let ports = container.ports.iter().enumerate();
+                errors.extend(ports.filter_map(|(j, port)| port.check(&format!("{path}.ports[{j}]"))));
+            }
+        }
         errors
+    }
+}
+
+impl Container {
+    /// Whether one that runs first stays has to be known of one whose ports have names.
+    fn check(&self, path: &str) -> Option<FieldError> {
+        let is_known = |word: &&str| ["Always", "OnFailure", "Never"].contains(word);
+        let wrong = self.restart_policy.as_deref().filter(|word| !is_known(word))?;
+        Some(error(&format!("{path}.restartPolicy"), wrong, "restart policy"))
+    }
+}
+
+impl Port {
+    /// What Kubernetes refuses.
+    fn check(&self, path: &str) -> Option<FieldError> {
+        if self.container_port == 0 {
+            return Some(FieldError::new(0, &format!("{path}.containerPort"), "0 is no port, which is 1 to 65535"));
+        }
+        if let Some(word) = self.protocol.as_deref().filter(|word| !is_protocol(word)) {
+            let reason = format!("{word:?} is not one of TCP, UDP, SCTP");
+            return Some(FieldError::new(0, &format!("{path}.protocol"), reason));
+        }
+        let is_wrong = !self.name.is_empty() && !is_port_name(&self.name);
+        is_wrong.then(|| error(&format!("{path}.name"), &self.name, "name of a port"))
     }
 }
 
@@ -201,6 +235,12 @@ const CONTAINER_IGNORED: [&str; 21] = [
 
 pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Box<PodBody>, FieldError> {
     tree.strip(&["spec"], &SPEC_IGNORED);
+    // No Pod is without containers: they are lost, and so are the names of their ports.
+    if let Some(containers) = tree.at(&["spec", "containers"])
+        && [Value::Null, Value::List(Vec::new())].contains(&containers.value)
+    {
+        return Err(FieldError::new(containers.line, "spec.containers", "is empty: each Pod has containers"));
+    }
     // kubectl prints the account under both its names.
     if tree.at(&["spec", "serviceAccountName"]).is_some() {
         tree.strip(&["spec"], &["serviceAccount"]);

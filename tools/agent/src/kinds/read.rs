@@ -1,8 +1,10 @@
 //! From trees to documents.
 
-use super::misspelt::{labels_of, meant};
+use super::misspelt::{labels_of, meant, needed_of};
+use super::names::{is_name, wrong_labels};
 use super::partial::{self, ParseBody, body, quoted};
 use super::ruled::{self, Class, WrongPolicy};
+use super::wellformed::{is_domain, is_domain_label};
 use super::{Document, DocumentBody, DocumentKey, Meta, egress, endpoint_slice, node, pod, service};
 use crate::problem::{Fields, Origin, Problem};
 use crate::source::{Entry, FieldError, Tree, Value, Words, typed, typed_without_unknown};
@@ -202,15 +204,14 @@ impl Named {
     /// understood.
     pub(super) fn wrong(&self, origin: Origin, meta: Option<Meta>) -> Document {
         let has_meta = meta.is_some();
-        let is_name = |name: &str| !name.is_empty() && is_name(name);
         let meta = meta.unwrap_or_else(|| {
             let mut meta = Meta::default();
-            if is_name(&self.words.name) {
+            if is_name(&self.words.kind, &self.words.name) {
                 self.words.name.clone_into(&mut meta.name);
             }
             // A policy that says two namespaces is held in all.
             let is_unsure = self.words.has_other_namespace && self.class.is_some();
-            if is_name(&self.words.namespace) && !is_unsure {
+            if is_domain_label(&self.words.namespace) && !is_unsure {
                 self.words.namespace.clone_into(&mut meta.namespace);
             }
             let is_namespaced = self.kind.is_some_and(|kind| kind.is_namespaced) || self.class == Some(Class::K8s);
@@ -285,7 +286,9 @@ impl Read<'_> {
         let mut unknown = Vec::new();
         let numbers = if partial::leaves(kind) { quoted(&mut tree) } else { Vec::new() };
         let mut metadata = partial::read(kind, &mut tree, |tree| {
-            meta(tree, of.is_namespaced, &mut unknown).map_err(|error| vec![error])
+            let meta = meta(tree, (kind, of.is_namespaced), &mut unknown).map_err(|error| vec![error])?;
+            let wrong = wrong_labels(kind, &meta.labels);
+            if wrong.is_empty() { Ok(meta) } else { Err(wrong) }
         });
         let Some(meta) = metadata.value else {
             self.problems.extend(metadata.errors.into_iter().take(1).map(|error| told(&origin, error, false)));
@@ -298,6 +301,10 @@ impl Read<'_> {
         if named.words.api != of.api {
             let reason = format!("{:?} is read as {}", named.words.api, of.api);
             self.problems.push(origin.tolerated("apiVersion", reason));
+        }
+        if named.class.is_some() && !is_domain(&meta.name) {
+            self.problems
+                .push(origin.tolerated("metadata.name", format!("{:?} is no name that Kubernetes takes", meta.name)));
         }
         tree.strip(&[], &["apiVersion", "kind", "metadata"]);
         let (key, says_namespace) = (named.key(&meta), named.says_namespace(of));
@@ -319,7 +326,10 @@ impl Read<'_> {
         }
         // What may be its labels is not left out: rules may deny by them.
         if let Some(error) = labels_of(kind, &mut unknown) {
-            (document.body, document.left) = (pod::wrong(kind == "Pod", false, &tree), None);
+            document.lose_labels(&tree);
+            errors.push(error);
+        } else if let Some(error) = needed_of(kind, &document, &mut unknown) {
+            document.lose(&error, !is_wrong, &tree);
             errors.push(error);
         }
         let origin = &document.origin;
@@ -358,11 +368,12 @@ fn of_body(class: Class, tree: &mut Tree) -> WrongPolicy {
     }
 }
 
-fn is_name(name: &str) -> bool {
-    !name.contains('/') && !name.chars().any(char::is_control) && name.len() <= 253
-}
-
-pub(super) fn meta(tree: &mut Tree, is_namespaced: bool, unknown: &mut Vec<FieldError>) -> Result<Meta, FieldError> {
+/// Metadata of a kind.
+pub(super) fn meta(
+    tree: &mut Tree,
+    (kind, is_namespaced): (&str, bool),
+    unknown: &mut Vec<FieldError>,
+) -> Result<Meta, FieldError> {
     tree.strip(&["metadata"], &META_IGNORED);
     let line = tree.line;
     let metadata = tree.get_mut("metadata").ok_or_else(|| FieldError::new(line, "metadata", "is required"))?;
@@ -376,7 +387,7 @@ pub(super) fn meta(tree: &mut Tree, is_namespaced: bool, unknown: &mut Vec<Field
     unknown.extend(of_meta.into_iter().map(below));
     let mut meta: Meta = meta?;
     let wrong = |field: &str, reason: String| FieldError::new(metadata.line, &format!("metadata.{field}"), reason);
-    if meta.name.is_empty() || !is_name(&meta.name) {
+    if !is_name(kind, &meta.name) {
         return Err(wrong("name", format!("{:?} is no name", meta.name)));
     }
     match is_namespaced {
@@ -384,7 +395,9 @@ pub(super) fn meta(tree: &mut Tree, is_namespaced: bool, unknown: &mut Vec<Field
             return Err(wrong("namespace", "this kind has no namespace".to_owned()));
         }
         true if meta.namespace.is_empty() => "default".clone_into(&mut meta.namespace),
-        _ if !is_name(&meta.namespace) => return Err(wrong("namespace", format!("{:?} is no name", meta.namespace))),
+        true if !is_domain_label(&meta.namespace) => {
+            return Err(wrong("namespace", format!("{:?} is no name", meta.namespace)));
+        }
         _ => {}
     }
     Ok(meta)

@@ -1,5 +1,6 @@
 //! Service.
 
+use super::names::wrong_pairs;
 use super::wellformed::{ADDRESS, error, is_host, is_port_name, is_protocol, list};
 use super::{Labels, NumberOrName};
 use crate::source::{FieldError, Tree, typed_without_unknown};
@@ -164,7 +165,7 @@ impl ServiceBody {
     pub(super) fn check(&self) -> Vec<FieldError> {
         let spec = &self.spec;
         let is_address: fn(&str) -> bool = |text| text.is_empty() || text == "None" || is_host(text);
-        let mut errors = Vec::new();
+        let mut errors = wrong_pairs("spec.selector", &spec.selector);
         // The first of them is all of them, where these are given.
         for text in spec.cluster_ip.iter().filter(|text| spec.cluster_ips.is_empty() && !is_address(text)) {
             errors.push(error("spec.clusterIP", text, ADDRESS));

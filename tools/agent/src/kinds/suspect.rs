@@ -13,7 +13,11 @@ const DENYING: [&str; 3] = ["PolicyList", "GroupList", "NamespaceList"];
 /// A document that is no YAML, as far as its text says what it is, and a policy that it may be;
 /// none: that is not known.
 pub fn understand_unread(file: &str, unread: &Unread) -> Vec<Document> {
-    let (named, line) = (Named::of(&unread.words), unread.error.line);
+    let (mut named, line) = (Named::of(&unread.words), unread.error.line);
+    // What ends with its name may be cut in it. (A policy is held whatever its name is.)
+    if named.class.is_none() && unread.text.trim_end().ends_with(&unread.words.name) {
+        named.words.name.clear();
+    }
     let origin = Origin::new(file, line, &named.what());
     let mut documents = Vec::new();
     if !unread.words.kind.is_empty() && !unread.words.kind.ends_with("List") {

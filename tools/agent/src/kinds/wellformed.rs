@@ -62,6 +62,43 @@ pub fn is_port_name(name: &str) -> bool {
         && name.contains(|c: char| c.is_ascii_lowercase())
 }
 
+/// Whether an object may have this name: labels of a domain, with dots between them.
+pub fn is_domain(domain: &str) -> bool {
+    let is_edge = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_label = |label: &str| {
+        let bytes = label.as_bytes();
+        bytes.first().is_some_and(|c| is_edge(*c))
+            && bytes.last().is_some_and(|c| is_edge(*c))
+            && bytes.iter().all(|c| is_edge(*c) || *c == b'-')
+    };
+    domain.len() <= 253 && domain.split('.').all(is_label)
+}
+
+/// Whether a Namespace or a Service may have this name: that of one label of a domain.
+pub(super) fn is_domain_label(name: &str) -> bool {
+    name.len() <= 63 && !name.contains('.') && is_domain(name)
+}
+
+/// Whether a label may have this key: a name, or the name of a domain, a slash and a name.
+pub fn is_key(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((domain, name)) => is_domain(domain) && is_word(name),
+        None => is_word(key),
+    }
+}
+
+/// Whether a label may have this value.
+pub fn is_value(value: &str) -> bool {
+    value.is_empty() || is_word(value)
+}
+
+fn is_word(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_char = |c: &u8| c.is_ascii_alphanumeric() || b"-_.".contains(c);
+    let is_edge = |c: Option<&u8>| c.is_some_and(u8::is_ascii_alphanumeric);
+    text.len() <= 63 && is_edge(bytes.first()) && is_edge(bytes.last()) && bytes.iter().all(is_char)
+}
+
 /// Texts of a list that are not what they are to be.
 pub(super) fn list<'a>(
     path: &str,

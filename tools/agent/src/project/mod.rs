@@ -12,7 +12,7 @@ mod tiers;
 
 use crate::model::Model;
 use crate::problem::{Origin, Problem};
-use crate::resolve::{World, net, services};
+use crate::resolve::{World, net, nodes, services};
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_proto::antrea::v1::object::Object as Kinded;
 use vswitch_proto::antrea::v1::{self, Kind};
@@ -131,6 +131,7 @@ impl Projector<'_> {
             Err(problems) => self.problems.extend(problems),
         }
         for (name, item) in model.nodes.iter().filter(|(name, _)| *name != own) {
+            self.problems.extend(nodes::shared(&self.world, item));
             match peers::peer(&self.world, item, &mut self.problems) {
                 Ok(Some(peer)) => self.add(Kinded::PeerNode(peer), &item.origin),
                 Ok(None) => self.problems.push(item.origin.warning("status.addresses", "no InternalIP yet: left out")),

@@ -124,9 +124,9 @@ impl Context<'_> {
                     // Whom it may name: anybody.
                     let doubtful = self.all().pods;
                     let name = format!("group {group}, as it may be");
-                    found.members.push(Members { name, pods: [].into(), addresses: Vec::new(), doubtful });
+                    found.members.push(Members { name, doubtful, ..Members::default() });
                 }
-                if found.blocks.is_empty() && found.members.iter().all(|members| members.addresses.is_empty()) {
+                if found.blocks.is_empty() && found.members.iter().all(Members::has_no_addresses) {
                     Ok(found.members)
                 } else {
                     Err(place.error("group", "has ipBlocks or Nodes, which are no Pods"))

@@ -6,13 +6,14 @@ use super::groups::{FieldPlace, block, selected};
 use super::k8s::numbered;
 use super::multicast;
 use super::rule::{Draft, Peers, Ports, bounded, nameless, once, with_doubtful};
-use super::selector::{is_key, word};
+use super::selector::word;
 use super::services::is_served;
 use super::world::{Members, Select, Spaces};
 use super::{net, nodes};
 use crate::kinds::Labels;
 use crate::kinds::antrea_policy::{Action, AppliedTo, Peer, Rule, Spec};
 use crate::kinds::ruled::Ruled;
+use crate::kinds::wellformed::is_key;
 use crate::problem::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_proto::antrea::v1;
@@ -187,7 +188,7 @@ impl OneRule<'_> {
                 return Err(FieldPlace { path: &path, ..place }.error("namespaces", "goes with podSelector only"));
             }
         }
-        for members in found.members.iter().filter(|members| members.pods.is_empty() && members.addresses.is_empty()) {
+        for members in found.members.iter().filter(|members| members.pods.is_empty() && members.has_no_addresses()) {
             let reason = format!("{}: there are none", members.name);
             odd.push(place.origin.warning(format!("{}.{side}", self.path), reason));
         }
@@ -202,7 +203,7 @@ impl OneRule<'_> {
             let item = self.context.world.model.services.get(&name);
             if item.is_some_and(|item| is_served(self.context.world, item)) {
                 found.services.push(name);
-            } else if self.rule.action != Action::Allow && self.context.world.model.is_wrong("Service.", &name) {
+            } else if self.rule.action != Action::Allow && self.may_be_there(&name) {
                 return Err(place.error(&field, format!("Service {name} is not understood")));
             } else {
                 let reason = format!("Service {name} has no address here: it matches nothing");
@@ -212,6 +213,13 @@ impl OneRule<'_> {
         found.services.sort();
         found.services.dedup();
         Ok(())
+    }
+
+    /// Whether a Service that has no address here may be another than it is known to be.
+    fn may_be_there(&self, service: &str) -> bool {
+        let model = self.context.world.model;
+        let is_there = model.services.contains_key(service);
+        model.is_wrong("Service.", service) || (!is_there && model.may_be("Service.", service))
     }
 
     fn peer(

@@ -112,7 +112,7 @@ fn take(claims: &mut [Claim<'_>], lost: &HashMap<(usize, IpAddr), Lost>) -> Vec<
     problems
 }
 
-fn parsed(address: &str) -> Option<IpAddr> {
+pub(super) fn parsed(address: &str) -> Option<IpAddr> {
     address.parse::<IpAddr>().ok().map(|address| address.to_canonical())
 }
 

@@ -98,7 +98,8 @@ impl Doubtful {
         let found: Vec<usize> = candidates.into_iter().filter(may_be).filter(|i| !selected.contains(i)).collect();
         let spaces: BTreeSet<&str> =
             found.iter().map(|index| world.pods[*index].item.meta.namespace.as_str()).collect();
-        let is_missing = |name: &&str| world.namespaces.get(name).is_some_and(|space| space.is_missing());
+        let is_missing =
+            |name: &&str| !name.is_empty() && world.namespaces.get(name).is_some_and(|space| space.is_missing());
         let missing = spaces.into_iter().filter(is_missing).filter(|name| among.holds(name) == Meant::Maybe);
         self.missing.borrow_mut().extend(missing.map(str::to_owned));
         found
@@ -108,8 +109,9 @@ impl Doubtful {
 impl Members {
     /// All that may be meant: of a rule that denies.
     pub fn and_doubtful(&mut self) {
-        if !self.doubtful.is_empty() {
+        if !self.doubtful.is_empty() || !self.in_doubt.is_empty() {
             self.name = format!("{}, and who may be one", self.name);
+            self.addresses.append(&mut self.in_doubt);
             self.pods = self.pods.iter().chain(self.doubtful.iter()).copied().collect();
             self.doubtful = [].into();
         }
@@ -118,8 +120,14 @@ impl Members {
     /// Those that may be meant, and are not known to be.
     pub fn only_doubtful(&self) -> Option<Self> {
         let name = format!("{}, who may be one", self.name);
-        let (pods, addresses, doubtful) = (self.doubtful.iter().copied().collect(), Vec::new(), [].into());
-        (!self.doubtful.is_empty()).then_some(Self { name, pods, addresses, doubtful })
+        let (pods, addresses) = (self.doubtful.iter().copied().collect(), self.in_doubt.clone());
+        let is_known = self.doubtful.is_empty() && addresses.is_empty();
+        (!is_known).then_some(Self { name, pods, addresses, ..Self::default() })
+    }
+
+    /// Whether it has no addresses beside those of Pods, and may have none.
+    pub fn has_no_addresses(&self) -> bool {
+        self.addresses.is_empty() && self.in_doubt.is_empty()
     }
 }
 

@@ -2,12 +2,13 @@
 
 use super::net::{is_within, once, prefix};
 use super::nodes;
-use super::selector::{check, is_domain};
+use super::selector::check;
 use super::world::{Members, Select, Spaces, World};
 use crate::kinds::cluster_group::{ClusterGroupBody, Spec};
 use crate::kinds::egress::PodsOrGroup;
 use crate::kinds::k8s_policy::IpBlock;
 use crate::kinds::selector::Selector;
+use crate::kinds::wellformed::is_domain;
 use crate::model::Item;
 use crate::problem::{Origin, Problem, Severity};
 use vswitch_proto::antrea::v1;
@@ -127,6 +128,10 @@ impl Named<'_> {
         if found.is_none() && self.is_in_doubt(world, name) {
             return Err(place.error(field, format!("{} {name:?} is not understood", self.kind())));
         }
+        if found.is_none() && self.is_in_doubt(world, "") {
+            let reason = format!("there is no {0} {name:?}: a {0} whose name cannot be read may be it", self.kind());
+            return Err(place.error(field, reason));
+        }
         if found.is_none() && model.homeless_groups.contains(name) {
             let reason =
                 format!("there is no {} {name:?}: a Group of this name does not say its namespace", self.kind());
@@ -144,9 +149,10 @@ impl Named<'_> {
     }
 
     /// Whether a document of the group is not understood, or says another thing than the one that
-    /// counts.
+    /// counts. Without a name: whether there is one whose name cannot be read.
     fn is_in_doubt(self, world: &World<'_>, name: &str) -> bool {
-        world.model.is_wrong(&format!("{}.crd.antrea.io", self.kind()), &self.full(name))
+        let full = if name.is_empty() { String::new() } else { self.full(name) };
+        world.model.is_wrong(&format!("{}.crd.antrea.io", self.kind()), &full)
     }
 
     /// Whether documents say the group differently, none of which was in force.
@@ -264,7 +270,7 @@ impl Named<'_> {
         }
         let name = format!("{namespace}/{}", reference.name);
         let Some(service) = world.model.services.get(&name) else {
-            if world.model.is_wrong("Service.", &name) {
+            if world.model.may_be("Service.", &name) {
                 return Err(place.error("serviceReference", format!("Service {name} is not understood")));
             }
             place.name("serviceReference.namespace", namespace)?;

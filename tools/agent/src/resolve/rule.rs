@@ -283,7 +283,7 @@ fn by_number(world: &World<'_>, side: &[Members], ports: &[Ports]) -> BTreeMap<N
             let names = names.into_iter().map(super::selector::word).collect::<Vec<_>>().join(",");
             let name = format!("{} with {} {number} as {names}", members.name, protocol.to_lowercase());
             let pods = pods.into_iter().collect();
-            let subset = Members { name, pods, addresses: Vec::new(), doubtful: [].into() };
+            let subset = Members { name, pods, ..Members::default() };
             found.entry((protocol, number)).or_default().push(subset);
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::kinds::Labels;
 use crate::kinds::selector::{Expression, Operator, Selector};
+use crate::kinds::wellformed::{is_key, is_value};
 
 /// Whether labels are selected.
 pub fn matches(selector: &Selector, labels: &Labels) -> bool {
@@ -45,37 +46,6 @@ pub fn check(selector: &Selector) -> Result<(), (String, String)> {
         }
     }
     Ok(())
-}
-
-/// Whether an object may have this name: labels of a domain, with dots between them.
-pub fn is_domain(domain: &str) -> bool {
-    let is_edge = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let is_label = |label: &str| {
-        let bytes = label.as_bytes();
-        bytes.first().is_some_and(|c| is_edge(*c))
-            && bytes.last().is_some_and(|c| is_edge(*c))
-            && bytes.iter().all(|c| is_edge(*c) || *c == b'-')
-    };
-    domain.len() <= 253 && domain.split('.').all(is_label)
-}
-
-/// Whether a label may have this key: a name, or the name of a domain, a slash and a name.
-pub fn is_key(key: &str) -> bool {
-    match key.split_once('/') {
-        Some((domain, name)) => is_domain(domain) && is_word(name),
-        None => is_word(key),
-    }
-}
-
-fn is_value(value: &str) -> bool {
-    value.is_empty() || is_word(value)
-}
-
-fn is_word(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let is_char = |c: &u8| c.is_ascii_alphanumeric() || b"-_.".contains(c);
-    let is_edge = |c: Option<&u8>| c.is_some_and(u8::is_ascii_alphanumeric);
-    text.len() <= 63 && is_edge(bytes.first()) && is_edge(bytes.last()) && bytes.iter().all(is_char)
 }
 
 /// A selector as text: `app=web,env in (a,b),!x`; `*` selects all.

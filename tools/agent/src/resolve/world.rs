@@ -1,6 +1,6 @@
 //! Pods as policies, Services and Egresses see them, and sets of them.
 
-use super::claims::{self, Claim, Holders};
+use super::claims::{self, Claim, Holders, parsed};
 use super::doubtful::{Among, Doubtful};
 use super::families::families;
 use super::net::{is_six, once};
@@ -15,6 +15,7 @@ use crate::model::{Item, Model};
 use crate::problem::Problem;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::rc::Rc;
 
 /// Label of a slice that names its Service.
@@ -48,7 +49,7 @@ impl Pod<'_> {
         let sidecars = spec.init_containers.iter().filter(|container| container.stays());
         let ports = spec.containers.iter().chain(sidecars).flat_map(|container| &container.ports);
         let is_it = |port: &&Port| port.name == name && port.protocol.as_deref().unwrap_or("TCP") == protocol;
-        ports.filter(is_it).map(|port| port.container_port).collect()
+        ports.filter(is_it).map(|port| port.container_port).filter(|port| *port != 0).collect()
     }
 }
 
@@ -66,6 +67,7 @@ pub struct World<'a> {
     pub(super) namespaces: BTreeMap<&'a str, Space>,
     by_namespace: BTreeMap<&'a str, Vec<usize>>,
     by_label: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
+    pub(super) by_address: HashMap<IpAddr, &'a str>,
     slices: BTreeMap<&'a str, BTreeMap<&'a str, Slices<'a>>>,
     /// Pods that may be more than they are known to be.
     pub(super) doubtful: Doubtful,
@@ -87,7 +89,7 @@ pub struct Select {
 }
 
 /// Pods and addresses that go by one name: what becomes an address group or an applied-to group.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Members {
     /// Equal for equal selections, and for no others.
     pub name: String,
@@ -98,6 +100,8 @@ pub struct Members {
     /// Pods that may be meant besides, of which that is not known since a document is not
     /// understood.
     pub doubtful: Rc<[usize]>,
+    /// Other addresses that may be meant besides.
+    pub in_doubt: Vec<String>,
 }
 
 impl<'a> World<'a> {
@@ -113,6 +117,7 @@ impl<'a> World<'a> {
             namespaces: BTreeMap::new(),
             by_namespace: BTreeMap::new(),
             by_label: BTreeMap::new(),
+            by_address: HashMap::new(),
             slices: BTreeMap::new(),
             doubtful: Doubtful::default(),
             tiers: BTreeMap::new(),
@@ -168,15 +173,18 @@ impl<'a> World<'a> {
             }
             let is_local = item.body.spec.node_name == self.node;
             let has_port = is_local && !item.body.spec.host_network;
-            let mut missing = if has_port { lacks(item) } else { Vec::new() };
-            let namespace = &item.meta.namespace;
-            let is_wrong = self.model.is_wrong("Namespace.", namespace);
+            let (mut missing, namespace) = (if has_port { lacks(item) } else { Vec::new() }, &item.meta.namespace);
+            let (is_elsewhere, is_wrong) = (!missing.is_empty(), self.model.is_wrong("Namespace.", namespace));
             if has_port && is_wrong && !self.model.namespaces.contains_key(namespace) {
                 let reason = "is held back until the document of its Namespace is right: policies may bind it by that";
                 missing.push(item.origin.warning("metadata.namespace", reason));
             }
-            if missing.is_empty() {
-                claims.push(Claim { name, item, addresses: once(addresses), is_local, in_doubt: Vec::new() });
+            // One that cannot be here may be another Node's still: who denies it means its addresses.
+            let (addresses, none) = (once(addresses), Vec::new());
+            match (missing.is_empty(), is_elsewhere) {
+                (true, _) => claims.push(Claim { name, item, addresses, is_local, in_doubt: none }),
+                (_, true) => claims.push(Claim { name, item, addresses: none, is_local, in_doubt: addresses }),
+                _ => {}
             }
             problems.extend(missing);
         }
@@ -184,13 +192,16 @@ impl<'a> World<'a> {
     }
 
     fn add(&mut self, pod: Pod<'a>) {
-        let (index, meta) = (self.pods.len(), &pod.item.meta);
-        let namespace = meta.namespace.as_str();
+        let (index, meta, namespace) = (self.pods.len(), &pod.item.meta, pod.item.meta.namespace.as_str());
         let space = self.namespaces.entry(namespace).or_insert_with(|| Space::new(self.model, namespace));
         self.doubtful.has_spaces |= space.is_in_doubt();
         self.by_namespace.entry(namespace).or_default().push(index);
         for (key, value) in &meta.labels {
             self.by_label.entry(key).or_default().entry(value).or_default().push(index);
+        }
+        if !pod.item.body.spec.host_network {
+            let all = pod.addresses.iter().filter_map(|address| parsed(address));
+            self.by_address.extend(all.map(|address| (address, pod.name)));
         }
         self.pods.push(pod);
     }
@@ -210,8 +221,7 @@ impl<'a> World<'a> {
         let selector = Selector { match_labels: labels.clone(), ..Selector::default() };
         let candidates = self.candidates(&Spaces::One(namespace.to_owned()), &selector);
         let is_it = |index: &usize| {
-            let pod = &self.pods[*index];
-            let meta = &pod.item.meta;
+            let (pod, meta) = (&self.pods[*index], &self.pods[*index].item.meta);
             !pod.is_wrong && meta.namespace == namespace && matches(&selector, &meta.labels)
         };
         candidates.filter(is_it).collect()
@@ -237,7 +247,7 @@ impl<'a> World<'a> {
         let name = select.text();
         if let Some((pods, doubtful)) = self.selected.borrow().get(&name) {
             let (pods, doubtful) = (Rc::clone(pods), Rc::clone(doubtful));
-            return Members { name, pods, addresses: Vec::new(), doubtful };
+            return Members { name, pods, doubtful, ..Members::default() };
         }
         let among = Among::new(self, &select.spaces);
         let chosen = |index: &usize| {
@@ -252,7 +262,7 @@ impl<'a> World<'a> {
         let pods: Rc<[usize]> = candidates.filter(chosen).collect();
         let doubtful: Rc<[usize]> = self.doubtful.of(self, select, &among, &pods).into();
         self.selected.borrow_mut().insert(name.clone(), (Rc::clone(&pods), Rc::clone(&doubtful)));
-        Members { name, pods, addresses: Vec::new(), doubtful }
+        Members { name, pods, doubtful, ..Members::default() }
     }
 
     /// Whether the labels are known by which a Pod is selected. If not, it may be selected.

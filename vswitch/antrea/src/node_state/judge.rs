@@ -40,11 +40,12 @@ impl NodeState {
         }
     }
 
-    /// Who has what several claim: the one that had it; else the first by name.
+    /// Who has what several claim: the one that had it; else the first by name of those that may
+    /// have it.
     pub(super) fn settle_claims(&mut self, had: &HashMap<Claim, Option<Key>>) {
         for (claim, before) in had {
             let stays = before.as_ref().filter(|before| self.desired.holders(claim).any(|key| key == *before));
-            let holder = stays.or_else(|| self.desired.holders(claim).next()).cloned();
+            let holder = stays.or_else(|| self.desired.candidates(claim).next()).cloned();
             self.desired.set_holder(claim, holder);
         }
     }

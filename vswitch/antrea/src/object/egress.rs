@@ -117,6 +117,7 @@ impl Egress {
         if self.lacks_uplink(facts.node) {
             problems.push(Code::Feature, "translation", "it needs the Node's uplink");
         }
+        judge::no_service("address", &self.address, facts, problems);
         let others = facts.desired.overlapping(&Cidr::host(self.address));
         if let Some((_, pod)) = others.iter().find(|(_, key)| key.kind == ObjectKind::Pod) {
             let reason = format!("{} belongs to {pod}", self.address);

@@ -2,7 +2,7 @@
 //! name some.
 
 use crate::problem::{Code, Problems};
-use crate::{Claim, Facts, Family, Key, Problem};
+use crate::{Claim, Facts, Family, Key, ObjectKind, Problem};
 use std::net::IpAddr;
 
 /// The bridge has a port of this name, and the Node does not use it itself.
@@ -44,6 +44,35 @@ pub(crate) fn address(field: &str, address: &IpAddr, facts: &Facts<'_>, problems
     ];
     for (_, whose) in whose.iter().filter(|(is, _)| *is) {
         problems.add(Problem::new(Code::Overlap, field, format!("{address} is {whose}")).other(Key::node()));
+    }
+}
+
+/// Whether an address is a Service's, and no Pod's or Egress's whoever came first: it is of the
+/// Node's service CIDRs. Where the Node has none, and the address is of none of its Pods' prefixes,
+/// that of a Service's cluster IP is.
+pub(crate) fn of_services(address: &IpAddr, facts: &Facts<'_>) -> Option<Key> {
+    let (node, family) = (facts.node, Family::of(address));
+    let mut cidrs = node.service_cidrs.iter().filter(|cidr| cidr.family() == family).peekable();
+    let has_cidrs = cidrs.peek().is_some();
+    let is_within = cidrs.any(|cidr| cidr.contains(address));
+    if has_cidrs && !is_within {
+        return None;
+    }
+    let has = |key: &&Key| facts.desired.service(&key.name).is_some_and(|other| other.cluster_ips.contains(address));
+    match facts.desired.services_at(address).find(has) {
+        Some(service) if is_within || !node.pod_cidrs.iter().any(|cidr| cidr.contains(address)) => {
+            Some(service.clone())
+        }
+        _ => is_within.then(Key::node),
+    }
+}
+
+/// The address is none that only Services have.
+pub(crate) fn no_service(field: &str, address: &IpAddr, facts: &Facts<'_>, problems: &mut Problems) {
+    if let Some(other) = of_services(address, facts) {
+        let whose = if other.kind == ObjectKind::Node { "of service_cidrs".to_owned() } else { format!("{other}'s") };
+        let reason = format!("{address} is {whose}");
+        problems.add(Problem::new(Code::Overlap, field, reason).other(other));
     }
 }
 

@@ -205,6 +205,10 @@ fn has_cidr(name: &str, cidr: &Cidr, at: usize, facts: &Facts<'_>, problems: &mu
         let problem = Problem::new(Code::Overlap, &field, format!("{cidr} overlaps {own} of this Node"));
         problems.add(problem.other(Key::node()));
     }
+    for (address, _) in node.transport.iter().filter(|(address, _)| cidr.contains(address)) {
+        let problem = Problem::new(Code::Overlap, &field, format!("{address} of this Node is in {cidr}"));
+        problems.add(problem.other(Key::node()));
+    }
     if facts.desired.peer_prefixes().contains(&(*cidr, key.clone())) {
         return true;
     }

@@ -136,6 +136,7 @@ impl Pod {
         let before = problems.count();
         judge::family(field, address, facts, problems);
         judge::address(field, address, facts, problems);
+        judge::no_service(field, address, facts, problems);
         // A prefix without an effect takes nothing from anybody.
         if let Some((cidr, other)) = facts.desired.peers_at(&Cidr::host(*address)).next() {
             let reason = format!("{address} is in {cidr} of {other}");

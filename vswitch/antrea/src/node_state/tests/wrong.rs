@@ -4,6 +4,7 @@
 mod peers;
 mod policies;
 mod random;
+mod takes;
 
 use super::bridge::Bridge;
 use super::{is, outcomes, pod_key, write};

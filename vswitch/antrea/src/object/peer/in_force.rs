@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 
 /// Prefixes of peers that have an effect: of those that overlap, the ones that had it before. Of
 /// those that came together, the first by name has it. A peer without any effect has none, and so
-/// has a prefix that overlaps one of the Node.
+/// has a prefix that overlaps one of the Node, or has its address in it.
 pub(crate) fn in_force(facts: &Facts<'_>) -> BTreeSet<(Cidr, Key)> {
     let node = facts.node;
     let is_free = |cidr: &Cidr| {
         let mut own = node.pod_cidrs.iter().chain(&node.service_cidrs);
-        node.has(cidr.family()) && !own.any(|own| own.overlaps(cidr))
+        let has_node = node.transport.iter().any(|(address, _)| cidr.contains(address));
+        node.has(cidr.family()) && !has_node && !own.any(|own| own.overlaps(cidr))
     };
     let mut candidates = Vec::new();
     for (key, _) in facts.desired.of(ObjectKind::PeerNode) {

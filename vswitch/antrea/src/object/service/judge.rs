@@ -118,8 +118,8 @@ fn ranges(service: &Service, facts: &Facts<'_>, fronts: &mut Fronts, problems: &
     }
 }
 
-/// Whether an address is of its family, and nobody's that goes before: the Node's, a Pod's, an
-/// Egress's. (The Node's addresses in the network between Nodes may be external ones.)
+/// Whether an address is of its family, and nobody's that goes before: the Node's, and, if it is none
+/// that only Services have, a Pod's or an Egress's. (The Node's addresses in the network between Nodes may be external ones.)
 fn has_address(service: &Service, field: &str, address: &IpAddr, facts: &Facts<'_>, problems: &mut Problems) -> bool {
     let (node, family) = (facts.node, Family::of(address));
     if !node.has(family) {
@@ -133,7 +133,8 @@ fn has_address(service: &Service, field: &str, address: &IpAddr, facts: &Facts<'
     let of_pod = facts.desired.pod_of(address);
     let others = facts.desired.overlapping(&crate::Cidr::host(*address));
     let of_egress = others.iter().map(|(_, key)| *key).find(|key| key.kind == ObjectKind::Egress);
-    if let Some(other) = of_pod.or(of_egress) {
+    let is_own = crate::object::judge::of_services(address, facts).is_some();
+    if let Some(other) = of_pod.or(of_egress).filter(|_| !is_own) {
         problems.add(Problem::new(Code::Overlap, field, format!("{address} belongs to {other}")).other(other.clone()));
     }
     let of_node = [

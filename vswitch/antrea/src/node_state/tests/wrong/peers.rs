@@ -112,3 +112,54 @@ fn of_peers_with_overlapping_prefixes_the_one_in_force_keeps_its_route() {
     apply(&mut node_state, vec![with("a3", &["10.10.1.0/24"], "192.168.77.113")]);
     assert_eq!(route(&node_state, "10.10.1.0/24").as_deref(), Some("192.168.77.112"));
 }
+
+#[test]
+fn a_port_is_whose_it_was_and_a_pods_if_a_peers_tunnel_comes_with_it() {
+    let port = pod("web").port;
+    let claims = |name: &str| {
+        let Object::PeerNode(peer) = with(name, &["10.10.9.0/24"], "192.168.77.109") else { unreachable!() };
+        Object::PeerNode(v1::PeerNode { tunnel_port: port.clone(), ..peer })
+    };
+    let web = || Object::Pod(pod("web"));
+    let pods = Key::new(ObjectKind::Pod, "default/web");
+    for name in ["a9", "worker-9"] {
+        let peers = Key::new(ObjectKind::PeerNode, name);
+        let alone = dump(&node_state(&document_node(), vec![web()]));
+        let has = |node_state: &NodeState, winner: &Key, loser: &Key| {
+            let told = format!("{:?}", node_state.degraded().get(loser));
+            assert!(told.contains(&*winner.name), "{name} {told}");
+            assert!(!node_state.degraded().contains_key(winner), "{name} {:?}", node_state.degraded());
+        };
+        // At once, or the Pod first: it is the Pod's.
+        let mut after = node_state(&document_node(), vec![web()]);
+        put(&mut after, vec![claims(name)]);
+        for objects in [vec![claims(name), web()], vec![web(), claims(name)]] {
+            let at_once = node_state(&document_node(), objects.clone());
+            for node_state in [&at_once, &again(&at_once), &after, &again(&after)] {
+                has(node_state, &pods, &peers);
+                assert_eq!(dump(node_state), alone, "{name}");
+            }
+            // A Sync of both changes nothing.
+            put(&mut after, objects);
+        }
+        // The peer first: its tunnel stays.
+        let mut first = node_state(&document_node(), vec![claims(name)]);
+        let tunnel = dump(&first);
+        put(&mut first, vec![web()]);
+        put(&mut first, vec![web(), claims(name)]);
+        for node_state in [&first, &again(&first)] {
+            has(node_state, &peers, &pods);
+            assert_eq!(dump(node_state), tunnel, "{name}");
+        }
+        // Whoever goes leaves it to the other, which keeps it.
+        for (node_state, goes, comes, stays) in
+            [(&mut first, &peers, claims(name), &pods), (&mut after, &pods, web(), &peers)]
+        {
+            let plan = node_state.plan(Write { remove: vec![goes.clone()], ..Write::default() });
+            node_state.settle(plan);
+            assert!(!node_state.degraded().contains_key(stays), "{name} {:?}", node_state.degraded());
+            put(node_state, vec![comes]);
+            has(node_state, stays, goes);
+        }
+    }
+}
