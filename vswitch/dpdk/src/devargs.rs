@@ -54,8 +54,8 @@ pub fn missing_file(devargs: &str) -> Option<&str> {
     (file.parent() == Some(Path::new("/dev")) && !file.exists()).then_some(path)
 }
 
-/// What a virtual device needs and is not there, and what to do about it. It is asked for before the
-/// driver is, which answers with a number.
+/// What a virtual device needs and is not there, and what to do about it. It is asked for before
+/// the driver is, which answers with a number.
 #[must_use]
 pub fn unusable(devargs: &str) -> Option<(String, &'static str)> {
     if let Some(path) = missing_file(devargs) {

@@ -10,8 +10,8 @@ use crate::model::Item;
 use crate::problem::Problem;
 use std::collections::BTreeSet;
 
-/// Addresses of Nodes with these labels: their own, and their gateways'. Those that are a Pod's, and
-/// those of Nodes whose labels cannot be read, are in doubt.
+/// Addresses of Nodes with these labels: their own, and their gateways'. Those that are a Pod's,
+/// and those of Nodes whose labels cannot be read, are in doubt.
 pub fn select(world: &World<'_>, selector: &Selector) -> Members {
     let (mut known, mut in_doubt) = (BTreeSet::new(), BTreeSet::new());
     for node in world.model.nodes.values() {

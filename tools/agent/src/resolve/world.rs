@@ -179,7 +179,8 @@ impl<'a> World<'a> {
                 let reason = "is held back until the document of its Namespace is right: policies may bind it by that";
                 missing.push(item.origin.warning("metadata.namespace", reason));
             }
-            // One that cannot be here may be another Node's still: who denies it means its addresses.
+            // One that cannot be here may be another Node's still: who denies it means its
+            // addresses.
             let (addresses, none) = (once(addresses), Vec::new());
             match (missing.is_empty(), is_elsewhere) {
                 (true, _) => claims.push(Claim { name, item, addresses, is_local, in_doubt: none }),

@@ -87,8 +87,8 @@ impl File {
         }
     }
 
-    /// Takes over what bytes say; whether they are others than before. (The same, taken again, might
-    /// be taken for something that is new.)
+    /// Takes over what bytes say; whether they are others than before. (The same, taken again,
+    /// might be taken for something that is new.)
     pub(super) fn take_bytes(&mut self, path: &Path, bytes: &[u8], gone: &ByKey) -> bool {
         let hash = hash(bytes);
         if self.text == Some(hash) {

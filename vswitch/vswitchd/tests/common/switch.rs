@@ -33,8 +33,9 @@ pub(crate) struct Switch {
 
 impl Switch {
     /// Starts a switch and waits until its control socket answers. `config` is TOML for everything
-    /// but `[control]`; the sections `[dpdk]` (256 MiB of ordinary pages) and `[paths]` (the temporary
-    /// directory) are the harness's unless `config` has them. `@DIR@` in it stands for the switch's own directory, which goes with it.
+    /// but `[control]`; the sections `[dpdk]` (256 MiB of ordinary pages) and `[paths]` (the
+    /// temporary directory) are the harness's unless `config` has them. `@DIR@` in it stands for
+    /// the switch's own directory, which goes with it.
     ///
     /// # Panics
     /// When it does not start; the message has its log.

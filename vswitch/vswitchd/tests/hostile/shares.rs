@@ -20,7 +20,8 @@ const OTHER: u32 = 64_321;
 
 const CONFIG: &str = "[[bridge]]\nname = \"br0\"\nfail_mode = \"secure\"\n";
 
-/// Bytes that the switch may grow by: the limit of the attack is 128 streams of 16 MiB each.
+/// Bytes that the switch may grow by: the limit of the attack is 128 streams of 16 MiB
+/// each.
 const GROWTH_MAX: u64 = 128 << 20;
 
 /// A switch, and an attacker.

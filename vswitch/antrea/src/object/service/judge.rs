@@ -118,8 +118,9 @@ fn ranges(service: &Service, facts: &Facts<'_>, fronts: &mut Fronts, problems: &
     }
 }
 
-/// Whether an address is of its family, and nobody's that goes before: the Node's, and, if it is none
-/// that only Services have, a Pod's or an Egress's. (The Node's addresses in the network between Nodes may be external ones.)
+/// Whether an address is of its family, and nobody's that goes before: the Node's, and, if it is
+/// none that only Services have, a Pod's or an Egress's. (The Node's addresses in the network
+/// between Nodes may be external ones.)
 fn has_address(service: &Service, field: &str, address: &IpAddr, facts: &Facts<'_>, problems: &mut Problems) -> bool {
     let (node, family) = (facts.node, Family::of(address));
     if !node.has(family) {
