@@ -173,9 +173,9 @@ fn resolve(path: &Path) -> PathBuf {
 
 /// Makes the default directory of captures, if a capture is to be written there.
 fn make_default(path: &Path) {
-    if path.parent() == Some(Path::new(CAPTURES_DEFAULT)) {
+    if path.parent() == Some(Path::new(PathsConfig::CAPTURES_DEFAULT)) {
         // If it cannot be made, opening the file tells.
-        let _ = std::fs::DirBuilder::new().recursive(true).mode(0o750).create(CAPTURES_DEFAULT);
+        let _ = std::fs::DirBuilder::new().recursive(true).mode(0o750).create(PathsConfig::CAPTURES_DEFAULT);
     }
 }
 

@@ -14,9 +14,6 @@ pub struct PathsConfig {
     pub captures: Vec<PathBuf>,
 }
 
-/// Where captures are by default. The directory is made when the first one is written.
-const CAPTURES_DEFAULT: &str = "/var/lib/vswitch/captures";
-
 /// Where sockets are by default.
 const SOCKETS_DEFAULT: &str = "/run/vswitch";
 
@@ -25,12 +22,15 @@ impl Default for PathsConfig {
         Self {
             sockets: vec![SOCKETS_DEFAULT.into()],
             memif: vec![SOCKETS_DEFAULT.into()],
-            captures: vec![CAPTURES_DEFAULT.into()],
+            captures: vec![Self::CAPTURES_DEFAULT.into()],
         }
     }
 }
 
 impl PathsConfig {
+    /// Where captures are by default. The directory is made when the first one is written.
+    pub(crate) const CAPTURES_DEFAULT: &str = "/var/lib/vswitch/captures";
+
     /// The directories for what a path is, and their key in `[paths]`.
     pub(crate) fn of(&self, takes: Takes) -> (&[PathBuf], &'static str) {
         match takes {
