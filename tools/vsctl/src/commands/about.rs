@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::output::{Answer, Report, table};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::time::Duration;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use vswitch_proto::v1;
@@ -23,10 +24,13 @@ pub(super) async fn drop_reasons(client: &Client) -> Answer {
 
 pub(super) async fn health(client: &Client) -> Answer {
     let answer = client.answer(client.health().await?.check(HealthCheckRequest::default()).await)?;
-    // A switch of before version 0.3 cannot say; its health is what was asked for.
-    let log = match client.statistics().await?.get_log(v1::GetLogRequest {}).await {
-        Ok(answer) => answer.into_inner().log.unwrap_or_default(),
-        Err(_) => v1::LogState::default(),
+    // A switch of before version 0.3 cannot say, and one whose clients are many lets this call wait.
+    // Its health is what was asked for.
+    let mut statistics = client.statistics().await?;
+    let log = tokio::time::timeout(LOG_TIMEOUT, statistics.get_log(v1::GetLogRequest {})).await;
+    let log = match log {
+        Ok(Ok(answer)) => answer.into_inner().log.unwrap_or_default(),
+        _ => v1::LogState::default(),
     };
     Ok(Box::new(Health(answer.status(), log)))
 }
@@ -36,6 +40,9 @@ pub(super) async fn version(client: &Client) -> Answer {
     let server = ask(client).await.map(|answer| answer.version.unwrap_or_default()).map_err(|error| error.to_string());
     Ok(Box::new(Version(server)))
 }
+
+/// Time for the switch to say how its log is.
+const LOG_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Milliseconds after which a reader of the log that does not read is told of.
 const LOG_STUCK_MS: u64 = 2000;

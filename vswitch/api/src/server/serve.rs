@@ -57,6 +57,11 @@ use vswitch_proto::v1::worker_service_server as worker;
 /// Calls at a time on one connection.
 const STREAMS_MAX: u32 = 128;
 
+/// Bytes that a client may send on one call, and on one connection, before they are read. A call
+/// whose message waits for its share holds that much of the connection's.
+const STREAM_WINDOW: u32 = 64 << 10;
+const CONNECTION_WINDOW: u32 = 512 << 10;
+
 /// Bytes of one message of a request.
 pub(super) const REQUEST_LEN_MAX: usize = 16 << 20;
 
@@ -169,6 +174,8 @@ pub(super) async fn serve_api(
     let router = router(&control, &antrea, health, dummies)?;
     let router = Server::builder()
         .max_concurrent_streams(STREAMS_MAX)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .http2_max_header_list_size(HEADERS_LEN_MAX)
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))

@@ -195,10 +195,15 @@ async fn the_newest_sync_of_a_user_takes_the_place_of_one_that_does_not_end() {
     sender.send(v1::SyncRequest { begin: Some(round(5)), ..v1::SyncRequest::default() }).await.expect("room");
     let mut client = SyncServiceClient::new(running.channel.clone());
     let open = tokio::spawn(async move { client.sync(ReceiverStream::new(messages)).await.map(|_| ()) });
-    // Until the open one has begun, an earlier round is as good as any; then it is refused.
-    let earlier = || running.sync(round(4), vec![object(pod("web", 24)); 2]);
+    // An earlier one is wrong by itself; once the open one has begun, it is refused before that.
+    let commit = Some(v1::SyncCommit { objects: 7 });
+    let earlier = [
+        v1::SyncRequest { begin: Some(round(4)), ..v1::SyncRequest::default() },
+        v1::SyncRequest { commit, ..v1::SyncRequest::default() },
+    ];
     soon("the open one has begun", async {
-        while earlier().await.expect_err("twice").code() != Code::FailedPrecondition {}
+        let refused = async || running.sync_messages(earlier.to_vec()).await.expect_err("7 objects").code();
+        while refused().await != Code::FailedPrecondition {}
     })
     .await;
     running.sync(round(6), Vec::new()).await.expect("a sync");
