@@ -191,7 +191,7 @@ fn costly_calls_of_one_user_do_not_keep_another_waiting() {
     let attack = Attack::new();
     let vsctl = attack.switch.open_to_all();
     let line = "priority=1,tcp,nw_src=10.0.0.0/8,nw_dst=10.1.0.0/16,tp_dst=80,actions=ct(commit,zone=5),output:1";
-    let lines = (0..65_536).map(|tag| v1::Line { text: line.to_owned(), tag, ..Default::default() });
+    let lines = (0..65_536).map(|tag| v1::Line { text: line.to_owned(), tag });
     let request = framed(&v1::NormalizeFlowsRequest { lines: lines.collect(), ..Default::default() });
     let clients: Vec<_> = (0..16).map(|_| attack.connect()).collect();
     let mut calls: Vec<_> = clients
