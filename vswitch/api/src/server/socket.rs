@@ -15,7 +15,7 @@ const SOCKET_MODE: u32 = 0o660;
 const PATH_LEN_MAX: usize = 107;
 
 /// Connections that wait to be accepted.
-const BACKLOG: i32 = 128;
+const BACKLOG: i32 = 1024;
 
 /// Times that the lock file may vanish between opening and locking it, because its holder just
 /// left.

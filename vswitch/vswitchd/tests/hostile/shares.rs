@@ -42,7 +42,13 @@ impl Attack {
     /// A connection that answers pings, and does nothing by itself.
     fn connect(&self) -> SendRequest<Bytes> {
         self.runtime.block_on(async {
-            let stream = UnixStream::connect(self.switch.socket()).await.expect("the socket is there");
+            let stream = loop {
+                match UnixStream::connect(self.switch.socket()).await {
+                    // More wait to be accepted than the kernel keeps.
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => tokio::task::yield_now().await,
+                    connected => break connected.expect("the socket is there"),
+                }
+            };
             let shaken = tokio::time::timeout(LIMIT, h2::client::handshake(stream)).await;
             let (client, connection) = shaken.expect("in time").expect("HTTP/2");
             tokio::spawn(async {
