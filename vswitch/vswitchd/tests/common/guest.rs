@@ -1,6 +1,6 @@
 //! A Linux guest in QEMU: Debian's cloud kernel on vhost-user ports.
 
-use super::command::{self, unique, wait_for};
+use super::command::{self, unique, unless_busy, wait_for};
 use super::counters;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -157,7 +157,10 @@ impl Guest {
     /// # Panics
     /// When it fails.
     pub(crate) fn run(&mut self, command: &str) -> String {
-        let (success, text) = self.exec(command);
+        let (success, text) = unless_busy(|| {
+            let (success, text) = self.exec(command);
+            ((success, text.clone()), text)
+        });
         assert!(success, "guest {}: `{command}` failed: {text}", self.name);
         text
     }

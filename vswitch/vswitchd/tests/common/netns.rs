@@ -37,7 +37,11 @@ impl Netns {
     /// # Panics
     /// When it fails.
     pub(crate) fn run(&self, argv: &[&str]) -> String {
-        let output = self.exec(argv);
+        let output = command::unless_busy(|| {
+            let output = self.exec(argv);
+            let text = command::describe(&output);
+            (output, text)
+        });
         assert!(
             output.status.success(),
             "`{}` in {} failed: {}",
