@@ -24,8 +24,8 @@ pub(super) async fn drop_reasons(client: &Client) -> Answer {
 
 pub(super) async fn health(client: &Client) -> Answer {
     let answer = client.answer(client.health().await?.check(HealthCheckRequest::default()).await)?;
-    // A switch of before version 0.3 cannot say, and one whose clients are many lets this call wait.
-    // Its health is what was asked for.
+    // A switch of before version 0.3 cannot say, and one whose clients are many lets this call
+    // wait. Its health is what was asked for.
     let mut statistics = client.statistics().await?;
     let log = tokio::time::timeout(LOG_TIMEOUT, statistics.get_log(v1::GetLogRequest {})).await;
     let log = match log {
