@@ -1,4 +1,5 @@
-/* Paths that are opened without following links. Whoever may write to a directory of a path could otherwise lead the process to any file or socket. */
+/* Paths that are opened without following links. A user who may write to a directory of a path
+ * could otherwise lead the process to any file or socket. */
 #define _GNU_SOURCE
 #include "shim.h"
 #include <errno.h>
@@ -14,7 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The directory of an absolute path, opened component by component; *leaf is the rest of the path. Negative: errno says why. */
+/* The directory of an absolute path, opened component by component; *leaf is the rest of the path.
+ * Negative: errno says why. */
 static int open_parent(const char *path, const char **leaf)
 {
 	char name[NAME_MAX + 1];
@@ -70,7 +72,8 @@ int vs_open_no_links(const char *path, int flags, unsigned int mode)
 	return fd;
 }
 
-/* A socket, and in a directory that everybody may write to one of root or of this process: anybody else could have put it there. */
+/* A socket, and in a directory that all users may write to one of root or of this process: any
+ * other user could have put it there. */
 static bool may_connect(const char *path, int fd)
 {
 	struct stat leaf, directory;
@@ -98,8 +101,9 @@ static bool may_connect(const char *path, int fd)
 	return false;
 }
 
-/* Drivers and librte_vhost connect by path, again and again. What they call `connect` is this one. It treats only paths that begin with two slashes:
- * it follows no link there, and takes a socket only. The kernel takes two slashes for one. */
+/* Drivers and librte_vhost connect by path, again and again. What they call `connect` is this one.
+ * It treats only paths that begin with two slashes: it follows no link there, and takes a socket
+ * only. The kernel takes two slashes for one. */
 int connect(int socket, const struct sockaddr *address, socklen_t len)
 {
 	const size_t before = offsetof(struct sockaddr_un, sun_path);

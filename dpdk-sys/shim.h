@@ -13,7 +13,8 @@ int vs_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsign
 void vs_mbuf_free(struct rte_mbuf *mbuf);
 int vs_errno(void);
 
-/* open(2) that follows no link, in no component of an absolute path; close-on-exec. Negative: errno says why. */
+/* open(2) that follows no link, in no component of an absolute path; close-on-exec. Negative:
+ * errno says why. */
 int vs_open_no_links(const char *path, int flags, unsigned int mode);
 
 /* A packet that librte_vhost could not hand out: longer than the budget, for want of mbufs, or behind fewer packets than it said there

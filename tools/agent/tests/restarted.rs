@@ -135,6 +135,10 @@ fn entries_groups_tiers_and_the_node_itself_stay() {
     let all: Vec<(&str, &str)> = all.iter().map(|(name, text)| (*name, text.as_str())).collect();
     let mut run = Run::new(&all);
     let nodes = fs::read_to_string(run.watched.dir.path().join("nodes.yaml")).expect("readable");
+    let told_service = |run: &Run| {
+        let key = (Kind::Service as i32, "a/s".to_owned());
+        format!("{:?}", run.watched.agent.projection().objects.get(&key).map(|of| &of.object))
+    };
     for (name, right, wrong) in [
         ("g.yaml", group, group.replace("podSelector", "podSelectors")),
         ("g.yaml", group, group[..group.len() - 60].to_owned()),
@@ -147,33 +151,11 @@ fn entries_groups_tiers_and_the_node_itself_stay() {
         ("nodes.yaml", &nodes, "@@[".to_owned()),
     ] {
         let (before, bound) = (run.watched.agent.projection().node.clone(), run.watched.bound("acnp:p"));
-        let service = || {
-            format!(
-                "{:?}",
-                run.watched
-                    .agent
-                    .projection()
-                    .objects
-                    .get(&(Kind::Service as i32, "a/s".to_owned()))
-                    .map(|of| &of.object)
-            )
-        };
-        let was = service();
+        let was = told_service(&run);
         assert_ne!(right, wrong, "{name}");
         run.put(name, &wrong);
         run.restart();
-        let service = || {
-            format!(
-                "{:?}",
-                run.watched
-                    .agent
-                    .projection()
-                    .objects
-                    .get(&(Kind::Service as i32, "a/s".to_owned()))
-                    .map(|of| &of.object)
-            )
-        };
-        assert_eq!((service(), run.watched.bound("acnp:p")), (was, bound), "{wrong}");
+        assert_eq!((told_service(&run), run.watched.bound("acnp:p")), (was, bound), "{wrong}");
         assert_eq!(
             run.watched.agent.projection().node.as_ref().map(|(node, _)| node),
             before.as_ref().map(|(node, _)| node)

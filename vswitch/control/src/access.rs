@@ -66,7 +66,7 @@ impl Access {
             }
             PortKind::Dpdk { devargs, .. } => match drivers::check(devargs, &self.drivers) {
                 Ok(named) => {
-                    let is_abstract = !devargs.split(',').any(|part| part == "socket-abstract=no");
+                    let is_abstract = drivers::value_of(devargs, "socket-abstract") != Some("no");
                     let mut told = devargs.clone();
                     for (path, takes) in named {
                         let found = place("devargs", path, takes);

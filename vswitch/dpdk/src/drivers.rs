@@ -223,8 +223,9 @@ pub fn check<'a>(devargs: &'a str, more: &[String]) -> Result<Vec<(&'a Path, Tak
     Ok(paths)
 }
 
-/// The value of an argument.
-fn value_of<'a>(devargs: &'a str, key: &str) -> Option<&'a str> {
+/// The value of an argument of devargs.
+#[must_use]
+pub fn value_of<'a>(devargs: &'a str, key: &str) -> Option<&'a str> {
     devargs.split(',').find_map(|part| part.strip_prefix(key)?.strip_prefix('='))
 }
 

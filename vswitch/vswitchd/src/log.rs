@@ -1,9 +1,10 @@
 //! The log, on stderr, and the last words of a panic.
 //!
-//! **Design**: nobody who logs waits for the reader of the log. A line goes into a bounded queue
-//! (`queue`), and one thread writes. What others write to standard output and error (DPDK, the C
-//! library) comes through a pipe (`output`) into the same queue. `limit` bounds the lines that
-//! clients and guests can cause. `notice` makes the lines by which the log tells what is missing.
+//! **Design**: a thread that logs never waits for the reader of the log. A line goes into a bounded
+//! queue (`queue`), and one thread writes. What others write to standard output and error (DPDK,
+//! the C library) comes through a pipe (`output`) into the same queue. `limit` bounds the lines
+//! that clients and guests can cause. `notice` makes the lines by which the log tells what is
+//! missing.
 //!
 //! **Start and end**: lines of the start wait until [`write_behind`] has started the threads, on
 //! the core of the control threads. [`flush`] waits for the writer, at the end of the process and
@@ -118,7 +119,7 @@ pub(super) fn write_behind() -> io::Result<()> {
 pub(super) fn say(text: &str) {
     match STARTED.get() {
         Some(log) => log.queue.push(Level::ERROR, format!("{text}\n").as_bytes()),
-        // There is nobody to tell if that fails.
+        // An error cannot be told anywhere.
         None => drop(writeln!(io::stderr(), "{text}")),
     }
 }

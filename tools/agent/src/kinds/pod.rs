@@ -1,6 +1,6 @@
 //! Pod: its labels, addresses and the ports that have names.
 
-use super::wellformed::{ADDRESS, error, is_host, is_port_name, is_protocol};
+use super::wellformed::{ADDRESS, error, is_host, is_port_name, wrong_port};
 use super::{DocumentBody, Meta};
 use crate::source::{FieldError, Tree, Value, typed, typed_without_unknown};
 use serde::{Deserialize, Serialize};
@@ -146,12 +146,8 @@ impl Container {
 impl Port {
     /// What Kubernetes refuses.
     fn check(&self, path: &str) -> Option<FieldError> {
-        if self.container_port == 0 {
-            return Some(FieldError::new(0, &format!("{path}.containerPort"), "0 is no port, which is 1 to 65535"));
-        }
-        if let Some(word) = self.protocol.as_deref().filter(|word| !is_protocol(word)) {
-            let reason = format!("{word:?} is not one of TCP, UDP, SCTP");
-            return Some(FieldError::new(0, &format!("{path}.protocol"), reason));
+        if let Some(wrong) = wrong_port(path, "containerPort", self.container_port, self.protocol.as_deref()) {
+            return Some(wrong);
         }
         let is_wrong = !self.name.is_empty() && !is_port_name(&self.name);
         is_wrong.then(|| error(&format!("{path}.name"), &self.name, "name of a port"))

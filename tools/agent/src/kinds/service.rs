@@ -1,7 +1,7 @@
 //! Service.
 
 use super::names::wrong_pairs;
-use super::wellformed::{ADDRESS, error, is_host, is_port_name, is_protocol, list};
+use super::wellformed::{ADDRESS, error, is_host, is_port_name, list, wrong_port};
 use super::{Labels, NumberOrName};
 use crate::source::{FieldError, Tree, typed_without_unknown};
 use serde::{Deserialize, Serialize};
@@ -183,12 +183,8 @@ impl ServiceBody {
 
 impl Port {
     fn check(&self, path: &str) -> Option<FieldError> {
-        if self.port == 0 {
-            return Some(FieldError::new(0, &format!("{path}.port"), "0 is no port, which is 1 to 65535"));
-        }
-        if let Some(word) = self.protocol.as_deref().filter(|word| !is_protocol(word)) {
-            let reason = format!("{word:?} is not one of TCP, UDP, SCTP");
-            return Some(FieldError::new(0, &format!("{path}.protocol"), reason));
+        if let Some(wrong) = wrong_port(path, "port", self.port, self.protocol.as_deref()) {
+            return Some(wrong);
         }
         match &self.target_port {
             Some(NumberOrName::Name(name)) if !is_port_name(name) => {

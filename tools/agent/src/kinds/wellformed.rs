@@ -52,6 +52,16 @@ pub(super) fn is_protocol(word: &str) -> bool {
     ["TCP", "UDP", "SCTP"].contains(&word)
 }
 
+/// What Kubernetes refuses in a port's number and protocol. `number` is the field of the former.
+pub(super) fn wrong_port(path: &str, number: &str, port: u16, protocol: Option<&str>) -> Option<FieldError> {
+    if port == 0 {
+        return Some(FieldError::new(0, &format!("{path}.{number}"), "0 is no port, which is 1 to 65535"));
+    }
+    let word = protocol.filter(|word| !is_protocol(word))?;
+    let reason = format!("{word:?} is not one of TCP, UDP, SCTP");
+    Some(FieldError::new(0, &format!("{path}.protocol"), reason))
+}
+
 /// Whether a text is the name of a port, as Kubernetes takes it: a number is none.
 pub fn is_port_name(name: &str) -> bool {
     let is_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

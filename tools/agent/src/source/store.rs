@@ -30,7 +30,7 @@ struct Stored<T> {
     body: T,
 }
 
-/// The directory. Nobody but its owner reads it.
+/// The directory. Only its owner may read it.
 #[derive(Debug)]
 pub struct Store {
     dir: PathBuf,

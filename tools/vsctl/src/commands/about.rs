@@ -64,7 +64,7 @@ impl Report for Health {
         health
     }
 
-    /// Forwarding goes on while nobody reads the log, so the switch is healthy all the same.
+    /// Forwarding goes on while the log is not read, so the switch is healthy all the same.
     fn warnings(&self) -> Vec<String> {
         let stuck = self.1.stuck_ms;
         let warning =

@@ -34,13 +34,18 @@ impl Control {
         Self { switch, calls: Arc::new(Pool::new(CALLS)), shares, stopping }
     }
 
-    /// Takes room for a message of a transaction or sync that is being collected, or says that
-    /// there is none.
-    pub(super) fn take_room(&self, len: usize) -> Result<Taken, Status> {
-        self.shares.collecting.try_take(current(), len).map_err(|full| {
+    /// Adds room for a message to that of the transaction or sync that is being collected, or says
+    /// that there is none.
+    pub(super) fn take_room(&self, room: &mut Option<Taken>, len: usize) -> Result<(), Status> {
+        let taken = self.shares.collecting.try_take(current(), len).map_err(|full| {
             let text = format!("bytes of transactions being collected: {full}; write less at a time, or try again");
             Status::resource_exhausted(text)
-        })
+        })?;
+        match room {
+            Some(room) => room.merge(taken),
+            None => *room = Some(taken),
+        }
+        Ok(())
     }
 
     /// What one port may cost a worker.

@@ -35,6 +35,7 @@ mod port;
 mod present;
 #[cfg(test)]
 mod random;
+mod receive;
 mod statistics;
 mod status;
 mod table;

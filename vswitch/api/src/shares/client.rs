@@ -9,7 +9,7 @@ pub(crate) struct Client {
     pub(crate) connection: u64,
 }
 
-/// The uid of a client that the kernel does not tell: nobody's.
+/// The uid of a client that the kernel does not tell: no user has it.
 pub(super) const UNKNOWN: u32 = u32::MAX;
 
 impl Client {

@@ -8,7 +8,7 @@
 //! There are pools of:
 //!
 //! - connections with calls in progress ([`Shares::busy`]). A connection without a call takes
-//!   nothing, so idle ones lock nobody out.
+//!   nothing, so idle ones lock no other out.
 //! - bytes of messages that are being received ([`Shares::messages`]).
 //! - bytes of transactions and syncs that are being collected ([`Shares::collecting`]).
 //! - calls inside the switch (`Control`).

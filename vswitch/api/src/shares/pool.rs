@@ -130,7 +130,7 @@ impl Pool {
         Ok(self.taken(client, units))
     }
 
-    /// Takes units, and waits for them. Nobody waits for more than a share.
+    /// Takes units, and waits for them. No client waits for more than a share.
     pub(crate) async fn take(self: &Arc<Self>, client: Client, units: usize) -> Taken {
         let units = units.min(self.limits.share).min(self.limits.total - self.limits.reserve);
         let (answer, answered) = oneshot::channel();
@@ -138,7 +138,7 @@ impl Pool {
         self.serve();
         match answered.await {
             Ok(taken) => taken,
-            // Nothing drops a sender without an answer but the pool itself.
+            // (Only the pool itself drops a sender without an answer.)
             Err(_) => self.taken(client, 0),
         }
     }
@@ -149,12 +149,8 @@ impl Pool {
         self.state.lock().used
     }
 
-    const fn taken_of(pool: Arc<Self>, client: Client, units: usize) -> Taken {
-        Taken { pool, client, units }
-    }
-
     fn taken(self: &Arc<Self>, client: Client, units: usize) -> Taken {
-        Self::taken_of(Arc::clone(self), client, units)
+        Taken { pool: Arc::clone(self), client, units }
     }
 
     /// Gives units to those who wait, as long as there are any.
@@ -163,14 +159,14 @@ impl Pool {
             let mut state = self.state.lock();
             let Some(index) = state.next(&self.limits) else { return };
             let (client, units) = (state.waiting[index].client, state.waiting[index].units);
-            // (Whoever is next waits for all others, too: else a large one would wait for ever.)
+            // The next one is not overtaken: else a large one would wait for ever.
             if self.limits.allows(&state, client.uid, units).is_err() {
                 return;
             }
             let Waiting { answer, .. } = state.waiting.remove(index);
             state.add(client, units);
             drop(state);
-            // Who does not wait any more gives them back at once: that is why the lock is not held.
+            // A client that waits no more gives them back at once: so the lock is not held here.
             let _ = answer.send(self.taken(client, units));
         }
     }

@@ -10,25 +10,23 @@ use std::time::{Duration, Instant};
 /// # Panics
 /// When it cannot be started or fails; the message has its command line and output.
 pub(crate) fn run(argv: &[&str]) -> String {
-    let output = unless_busy(|| {
-        let output = output(argv);
-        let text = describe(&output);
-        (output, text)
-    });
+    let output = unless_busy(|| output(argv), describe);
     assert!(output.status.success(), "`{}` failed: {}", argv.join(" "), describe(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Does something, and again while what it says is that a server of iperf3 is busy. Such a server
-/// may still be about its last client when that one has ended.
-pub(crate) fn unless_busy<R>(mut attempt: impl FnMut() -> (R, String)) -> R {
-    let mut result = None;
+/// Does something, and again while `says` finds in it that a server of iperf3 is busy. Such a
+/// server may still be about its last client when that one has ended.
+pub(crate) fn unless_busy<R>(mut attempt: impl FnMut() -> R, says: impl Fn(&R) -> String) -> R {
+    let mut result = attempt();
     wait_for("a server of iperf3 is free", Duration::from_secs(60), || {
-        let (done, text) = attempt();
-        result = Some(done);
-        !text.contains("the server is busy running a test")
+        let is_busy = says(&result).contains("the server is busy running a test");
+        if is_busy {
+            result = attempt();
+        }
+        !is_busy
     });
-    result.expect("it was attempted")
+    result
 }
 
 /// Runs a program that may fail.

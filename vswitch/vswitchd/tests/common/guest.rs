@@ -157,10 +157,7 @@ impl Guest {
     /// # Panics
     /// When it fails.
     pub(crate) fn run(&mut self, command: &str) -> String {
-        let (success, text) = unless_busy(|| {
-            let (success, text) = self.exec(command);
-            ((success, text.clone()), text)
-        });
+        let (success, text) = unless_busy(|| self.exec(command), |(_, text)| text.clone());
         assert!(success, "guest {}: `{command}` failed: {text}", self.name);
         text
     }

@@ -37,11 +37,7 @@ impl Netns {
     /// # Panics
     /// When it fails.
     pub(crate) fn run(&self, argv: &[&str]) -> String {
-        let output = command::unless_busy(|| {
-            let output = self.exec(argv);
-            let text = command::describe(&output);
-            (output, text)
-        });
+        let output = command::unless_busy(|| self.exec(argv), command::describe);
         assert!(
             output.status.success(),
             "`{}` in {} failed: {}",

@@ -4,6 +4,7 @@ use super::{AntreaServices, how, valid_only};
 use crate::services::api::{Asked, Control};
 use crate::services::flow::{Telling, entry};
 use crate::services::list::{self, measured_parts};
+use crate::services::receive::next;
 use crate::services::status::invalid;
 use crate::shares::{Taken, current};
 use prost::Message;
@@ -50,12 +51,6 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(600);
 /// Bytes of memory that a byte of a message takes once it is decoded, roughly.
 const DECODED: usize = 2;
 
-/// The next message of a sync.
-async fn next(stream: &mut Streaming<v1::SyncRequest>) -> Result<Option<v1::SyncRequest>, Status> {
-    let waited = tokio::time::timeout(MESSAGE_TIMEOUT, stream.message()).await;
-    waited.unwrap_or_else(|_| Err(Status::aborted("no message came for 30 s; nothing was changed")))
-}
-
 /// A sync that is being received.
 struct Receiving {
     objects: Vec<v1::object::Object>,
@@ -72,11 +67,7 @@ impl Receiving {
             return Err(Status::resource_exhausted(format!("a sync: the limit of {SYNC_LEN_MAX} bytes is reached")));
         };
         self.left = left;
-        let taken = control.take_room(len.saturating_mul(DECODED))?;
-        match &mut self.room {
-            Some(room) => room.merge(taken),
-            None => self.room = Some(taken),
-        }
+        control.take_room(&mut self.room, len.saturating_mul(DECODED))?;
         self.objects.extend(objects(message.objects)?);
         if self.objects.len() > vswitch_antrea::limits::OBJECTS_MAX {
             let most = vswitch_antrea::limits::OBJECTS_MAX;
@@ -98,7 +89,7 @@ impl Receiving {
         stream: &mut Streaming<v1::SyncRequest>,
     ) -> Result<(), Status> {
         let mut is_last = self.take(control, first)?;
-        while let Some(message) = next(stream).await? {
+        while let Some(message) = next(stream, MESSAGE_TIMEOUT).await? {
             if is_last {
                 return Err(wrong("commit", "a message came after it", "set it in the last message"));
             }
@@ -120,7 +111,7 @@ async fn receive(
     uid: u32,
     stream: &mut Streaming<v1::SyncRequest>,
 ) -> Result<(Sync, Option<Taken>), Status> {
-    let Some(mut first) = next(stream).await? else {
+    let Some(mut first) = next(stream, MESSAGE_TIMEOUT).await? else {
         return Err(Status::aborted("the sync ended without commit; nothing was changed"));
     };
     let Some(begin) = first.begin.take() else {

@@ -14,6 +14,7 @@ mod transaction;
 
 use super::api::{Asked, Control};
 use super::list;
+use super::receive::next;
 use super::status::{invalid, status};
 use crate::shares::Taken;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ impl Pipelines {
 
     /// Receives and parses a transaction.
     async fn collect(&self, stream: &mut Streaming<v1::WriteRequest>) -> Result<Collected, Status> {
-        let mut message = next(stream).await?.unwrap_or_default();
+        let mut message = next(stream, MESSAGE_TIMEOUT).await?.unwrap_or_default();
         if message.bridge.is_empty() {
             return Err(wrong("bridge", "the first message names none", "name a bridge"));
         }
@@ -75,17 +76,13 @@ impl Pipelines {
                     "updates of a transaction: the limit of {TRANSACTION_UPDATES_MAX} is reached; use more than one"
                 )));
             }
-            let taken = self.control.take_room(transaction::room_for(&message))?;
-            match &mut room {
-                Some(room) => room.merge(taken),
-                None => room = Some(taken),
-            }
+            self.control.take_room(&mut room, transaction::room_for(&message))?;
             let (updates, names) = (std::mem::take(&mut message.updates), Arc::clone(&names));
             let parsing = tokio::task::spawn_blocking(move || {
                 transaction.add(updates, &*names);
                 transaction
             });
-            let (parsed, next) = tokio::join!(parsing, next(stream));
+            let (parsed, next) = tokio::join!(parsing, next(stream, MESSAGE_TIMEOUT));
             transaction = parsed.map_err(|error| Status::internal(format!("parsing failed: {error}; report it")))?;
             // The end of the stream alone means nothing: to this side it looks the same when the
             // client was cancelled.
@@ -101,12 +98,6 @@ impl Pipelines {
             }
         }
     }
-}
-
-/// The next message of a transaction.
-async fn next(stream: &mut Streaming<v1::WriteRequest>) -> Result<Option<v1::WriteRequest>, Status> {
-    let waited = tokio::time::timeout(MESSAGE_TIMEOUT, stream.message()).await;
-    waited.unwrap_or_else(|_| Err(Status::aborted("no message came for 60 s; nothing was changed")))
 }
 
 /// A message that cannot be part of a transaction.
