@@ -78,7 +78,8 @@ pub struct Model {
     /// Objects that documents say differently, none of which was in force: the first one counts, as
     /// far as the others agree.
     pub unsettled: BTreeSet<DocumentKey>,
-    /// Of objects with several documents, the one that counts.
+    /// Of objects with several documents, the one that counts; and those with addresses that no
+    /// document says any more.
     pub counted: BTreeMap<DocumentKey, Document>,
     /// Of Namespaces that are unsettled, the labels that do not count.
     pub other_labels: BTreeMap<String, Vec<Labels>>,

@@ -232,7 +232,8 @@ impl Antrea {
 
     /// Ports of a bridge as they are now.
     fn ports(&self, bridge: &str) -> Result<Ports, AntreaError> {
-        Ok(self.switch.names(bridge)?.ports.into_iter().collect())
+        let names = self.switch.names(bridge)?;
+        Ok(names.ports.into_iter().collect::<Ports>().with_guests(names.guests))
     }
 
     /// Calls `delete` unless an object has the port: then nobody else may take its number.

@@ -3,37 +3,54 @@
 use crate::object::peer::PeerNode;
 use crate::object::pod::Pod;
 use crate::{Desired, Features, Ids, Key, Node, ObjectKind, Problems, Table, Zones};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use vswitch_flow::text::Names;
 
 /// Ports of the Node's bridge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ports(HashMap<String, u32>);
+pub struct Ports {
+    numbers: HashMap<String, u32>,
+    /// Those at whose other end a guest is.
+    guests: HashSet<String>,
+}
 
 impl Ports {
     /// By name.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u32> {
-        self.0.get(name).copied()
+        self.numbers.get(name).copied()
     }
 
-    /// Names that have another number there, or are in one of both only.
+    /// Names that have another number there, or another kind of end, or are in one of both only.
     pub(crate) fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a String> {
-        let gone = self.0.keys().filter(|name| !other.0.contains_key(*name));
-        let moved = other.0.iter().filter(|(name, number)| self.0.get(*name) != Some(number));
-        gone.chain(moved.map(|(name, _)| name))
+        let gone = self.numbers.keys().filter(|name| !other.numbers.contains_key(*name));
+        let moved = other.numbers.iter().filter(|(name, number)| self.numbers.get(*name) != Some(number));
+        let turned = self.guests.symmetric_difference(&other.guests).filter(|name| self.numbers.contains_key(*name));
+        gone.chain(moved.map(|(name, _)| name)).chain(turned)
+    }
+
+    /// The same ports; at the other end of these a guest is, which sends what it likes.
+    #[must_use]
+    pub fn with_guests(self, guests: HashSet<String>) -> Self {
+        Self { guests, ..self }
+    }
+
+    /// Whether a guest is at the other end.
+    #[must_use]
+    pub fn is_guest(&self, name: &str) -> bool {
+        self.guests.contains(name)
     }
 
     /// By number.
     #[must_use]
     pub fn name(&self, number: u32) -> Option<&str> {
-        self.0.iter().find(|(_, other)| **other == number).map(|(name, _)| name.as_str())
+        self.numbers.iter().find(|(_, other)| **other == number).map(|(name, _)| name.as_str())
     }
 }
 
 impl FromIterator<(String, u32)> for Ports {
     fn from_iter<I: IntoIterator<Item = (String, u32)>>(ports: I) -> Self {
-        Self(ports.into_iter().collect())
+        Self { numbers: ports.into_iter().collect(), guests: HashSet::new() }
     }
 }
 

@@ -256,7 +256,11 @@ impl NodeState {
         for (field, port) in node.ports() {
             if self.ports.number(port).is_none() {
                 let reason = format!("bridge {} has no port {port:?}", node.bridge);
-                problems.push(Code::Port, field, reason);
+                problems.push(Code::Port, field.as_str(), reason);
+            }
+            // What a guest sends would count as from the host, or from another Node.
+            if self.ports.is_guest(port) && ["gateway.port", "tunnel.port"].contains(&field.as_str()) {
+                problems.push(Code::Port, field, format!("port {port:?} is a guest's (vhost-user or memif)"));
             }
         }
         self.takes(&node, &mut problems);

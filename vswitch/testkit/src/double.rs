@@ -328,9 +328,13 @@ impl SwitchApi for Double {
     }
 
     fn names(&self, bridge: &str) -> Result<NameMap, SwitchError> {
-        let ports: Vec<_> = self.ports(bridge)?.into_iter().map(|port| (port.config.name, port.number)).collect();
+        let ports = self.ports(bridge)?;
+        let guests =
+            ports.iter().filter(|port| port.config.kind.is_guest()).map(|port| port.config.name.clone()).collect();
+        let ports: Vec<_> = ports.into_iter().map(|port| (port.config.name, port.number)).collect();
         let tables = self.with_pipeline(bridge, |pipeline| pipeline.names().clone())?;
         Ok(NameMap {
+            guests,
             port_names: ports.iter().map(|(name, number)| (*number, name.clone())).collect(),
             ports: ports.into_iter().collect(),
             tables: tables.iter().map(|(number, name)| (name.clone(), *number)).collect(),

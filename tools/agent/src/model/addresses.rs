@@ -2,7 +2,7 @@
 //! a Node its own: the document was written from a form without them.
 
 use super::{Item, Model};
-use crate::kinds::{node, pod};
+use crate::kinds::{Document, DocumentBody, DocumentKey, node, pod};
 use crate::problem::Problem;
 
 /// The annotation that stands for addresses of a Pod.
@@ -10,9 +10,9 @@ const ADDRESSES: &str = "vswitch/addresses";
 
 impl Model {
     /// Takes over addresses of `before` for Pods and Nodes that have none any more; returns a line
-    /// for each.
+    /// for each. They count, since no document says them: the next run has to know them.
     pub(super) fn keep_addresses(&mut self, before: &Self) -> Vec<Problem> {
-        let mut told = Vec::new();
+        let (mut told, mut kept) = (Vec::new(), Vec::new());
         for (name, item) in &mut self.pods {
             let old = before.pods.get(name).filter(|old| is_same_pod(item, old));
             if let Some(old) = old.filter(|old| has_addresses(old) && !has_addresses(item)) {
@@ -22,6 +22,7 @@ impl Model {
                 let given = old.meta.annotations.get(ADDRESSES);
                 item.meta.annotations.extend(given.map(|given| (ADDRESSES.to_owned(), given.clone())));
                 told.push(item.origin.warning("status.podIPs", "are not there any more: those of before stay"));
+                kept.push(counted(("Pod.".to_owned(), name.clone()), item, |body| DocumentBody::Pod(Box::new(body))));
             }
         }
         for (name, item) in &mut self.nodes {
@@ -30,10 +31,18 @@ impl Model {
             if let Some(old) = old.filter(|old| has_own(old) && !has_own(item)) {
                 item.body.status.addresses.clone_from(&old.body.status.addresses);
                 told.push(item.origin.warning("status.addresses", "are not there any more: those of before stay"));
+                kept.push(counted(("Node.".to_owned(), name.clone()), item, DocumentBody::Node));
             }
         }
+        self.counted.extend(kept.into_iter().map(|document| (document.key.clone(), document)));
         told
     }
+}
+
+/// A document that says what counts.
+fn counted<T: Clone>(key: DocumentKey, item: &Item<T>, body: impl Fn(T) -> DocumentBody) -> Document {
+    let Item { meta, origin, body: what } = item.clone();
+    Document { key, origin, meta, says_namespace: true, body: body(what), left: None }
 }
 
 /// Whether two documents of one name may be about one object.

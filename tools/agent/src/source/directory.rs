@@ -2,6 +2,7 @@
 
 use super::Store;
 use super::file::{ByKey, File, shown};
+use super::mounts::Mounts;
 use super::walk::{Found, Stamp, walk};
 use crate::kinds::{Document, DocumentKey};
 use crate::problem::{Origin, Problem};
@@ -31,13 +32,15 @@ pub struct Directory {
     /// What is not there any more, and counts still.
     kept: Vec<Problem>,
     scanned: bool,
+    mounts: Mounts,
 }
 
 impl Directory {
     /// Manifests of `dir` and below, and those of `beside`.
     pub fn new(dir: &Path, beside: &[PathBuf]) -> Self {
         let (dir, beside) = (dir.to_owned(), beside.to_owned());
-        Self { dir, beside, files: BTreeMap::new(), unreadable: Vec::new(), kept: Vec::new(), scanned: false }
+        let (unreadable, kept, mounts) = (Vec::new(), Vec::new(), Mounts::default());
+        Self { dir, beside, files: BTreeMap::new(), unreadable, kept, scanned: false, mounts }
     }
 
     /// Begins with what an earlier run knew of its files: what they say now are changes.
@@ -105,9 +108,12 @@ impl Directory {
         changed
     }
 
-    fn find(&self) -> Found {
+    fn find(&mut self) -> Found {
         let is_known = |path: &Path| self.files.keys().any(|file| file.starts_with(path));
         let mut found = walk(&self.dir, &is_known);
+        let lacks = |dir: &Path| self.files.keys().any(|file| file.starts_with(dir) && !found.files.contains_key(file));
+        let moved = self.mounts.moved(&found.directories, &lacks);
+        found.bad.extend(moved);
         for path in &self.beside {
             match fs::metadata(path) {
                 Ok(metadata) => {

@@ -5,6 +5,7 @@ mod de;
 mod decode;
 mod directory;
 mod file;
+mod mounts;
 mod restless;
 mod split;
 mod store;

@@ -44,6 +44,17 @@ pub(super) struct Found {
     pub(super) files: BTreeMap<PathBuf, Stamp>,
     /// What cannot be read, and why: nobody knows what there is.
     pub(super) bad: Vec<(PathBuf, String)>,
+    /// Directories that could be read, and where they are.
+    pub(super) directories: BTreeMap<PathBuf, Place>,
+}
+
+/// Where a directory is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Place {
+    /// Without links.
+    pub(super) real: PathBuf,
+    /// Its file system.
+    pub(super) device: u64,
 }
 
 /// Manifests of `dir` and below. `is_known` says whether something was found at or below a path
@@ -83,7 +94,11 @@ impl Walk<'_> {
                 let reason = "is empty, and had files: is something not mounted? They stay in force";
                 self.bad(dir, reason.to_owned());
             }
-            Ok(_) => {}
+            Ok(_) => {
+                if let Ok(real) = fs::canonicalize(dir) {
+                    self.found.directories.insert(dir.to_owned(), Place { real, device: metadata.dev() });
+                }
+            }
             Err(error) => self.bad(dir, error.to_string()),
         }
         self.above.pop();

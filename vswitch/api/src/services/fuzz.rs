@@ -4,6 +4,7 @@
 
 use super::{flow, list, packet, parse, pipeline, present};
 use prost::Message;
+use std::collections::HashSet;
 use vswitch_control::switch::pipeline::NameMap;
 use vswitch_flow::spec::{BucketSpec, FlowSpec, GroupKind, GroupSpec, MeterSpec, Selection, Update};
 use vswitch_flow::text::{
@@ -39,6 +40,7 @@ fn names() -> NameMap {
     let (ports, tables) = ([("p1", 1), ("uplink", 7)], [("classify", 3)]);
     NameMap {
         ports: ports.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect(),
+        guests: HashSet::new(),
         port_names: ports.iter().map(|(name, number)| (*number, (*name).to_owned())).collect(),
         tables: tables.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect(),
         table_names: tables.iter().map(|(name, number)| (*number, (*name).to_owned())).collect(),

@@ -7,7 +7,7 @@ mod tests;
 use super::Switch;
 use super::state::{BridgeState, State};
 use crate::info::SwitchError;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::broadcast;
 use vswitch_dataplane::limits;
@@ -41,6 +41,8 @@ pub enum WriteError {
 #[allow(missing_docs)]
 pub struct NameMap {
     pub ports: HashMap<String, u32>,
+    /// Ports of guests: the other end chooses what it sends.
+    pub guests: HashSet<String>,
     pub port_names: HashMap<u32, String>,
     pub tables: HashMap<String, u8>,
     pub table_names: HashMap<u8, String>,
@@ -104,10 +106,13 @@ impl Switch {
         self.with(|state| {
             let tables = state.bridge(bridge)?.pipeline.names();
             let ports = state.all_ports().filter(|(_, port)| port.bridge == bridge);
-            let ports: Vec<(String, u32)> = ports.map(|(_, port)| (port.config.name.clone(), port.number)).collect();
+            let ports: Vec<_> =
+                ports.map(|(_, port)| (port.config.name.clone(), port.number, &port.config.kind)).collect();
+            let guests = ports.iter().filter(|(_, _, kind)| kind.is_guest());
             Ok(NameMap {
-                port_names: ports.iter().map(|(name, number)| (*number, name.clone())).collect(),
-                ports: ports.into_iter().collect(),
+                guests: guests.map(|(name, ..)| name.clone()).collect(),
+                port_names: ports.iter().map(|(name, number, _)| (*number, name.clone())).collect(),
+                ports: ports.into_iter().map(|(name, number, _)| (name, number)).collect(),
                 tables: tables.iter().map(|(number, name)| (name.clone(), *number)).collect(),
                 table_names: tables.iter().map(|(number, name)| (*number, name.clone())).collect(),
             })

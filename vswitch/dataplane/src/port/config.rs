@@ -184,6 +184,16 @@ impl PortKind {
         }
     }
 
+    /// Whether a guest or a Pod's program is at the other end, which sends what it likes.
+    #[must_use]
+    pub fn is_guest(&self) -> bool {
+        match self {
+            Self::VhostUser(_) => true,
+            Self::Dpdk { devargs, .. } => devargs.starts_with("net_memif"),
+            _ => false,
+        }
+    }
+
     /// All words, for hints.
     pub const NAMES: [&'static str; 11] =
         ["dpdk", "vhost-user", "tap", "af_packet", "pcap", "patch", "internal", "dummy", "geneve", "vxlan", "gre"];

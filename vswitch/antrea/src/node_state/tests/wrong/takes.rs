@@ -1,9 +1,9 @@
 //! What is in force stays whoever wants it: a Service's cluster IP, a Pod's port and addresses, a
 //! peer's route.
 
-use super::{again, put, service};
-use crate::testing::{apply, document_node, dump, egress, node_state, peer, pod};
-use crate::{Key, NodeState, ObjectKind, Write};
+use super::{again, lines, put, service};
+use crate::testing::{PORTS, apply, document_node, dump, egress, node_state, peer, pod};
+use crate::{Key, NodeState, ObjectKind, Ports, Write};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
@@ -171,4 +171,47 @@ fn a_peers_prefix_with_this_nodes_address_in_it_has_no_effect() {
     }
     let node_state = node_state(&document_node(), vec![with("192.168.78.0/24")]);
     assert!(!node_state.degraded().contains_key(&key));
+}
+
+/// These ports, at the other end of one of which a guest is.
+fn ports_with_guest(guest: &str) -> Ports {
+    let ports: Ports = PORTS.map(|(name, number)| (name.to_owned(), number)).into_iter().collect();
+    ports.with_guests([guest.to_owned()].into())
+}
+
+#[test]
+fn the_port_of_a_guest_is_neither_the_gateways_nor_a_tunnels() {
+    for (guest, field) in [("antrea-gw0", "gateway.port"), ("antrea-tun0", "tunnel.port")] {
+        let mut node_state = NodeState::default();
+        node_state.set_ports(ports_with_guest(guest));
+        let problems = node_state.plan_node(&document_node()).expect_err("refused");
+        let [problem] = problems.all() else { panic!("{problems:?}") };
+        assert_eq!(problem.field, field);
+        assert!(problem.reason.contains("is a guest's (vhost-user or memif)"), "{problem:?}");
+        assert!(node_state.node().is_none());
+        // The same port, of the Node's own.
+        node_state.set_ports(ports_with_guest("web-7975-274540"));
+        assert!(node_state.plan_node(&document_node()).is_ok());
+    }
+}
+
+#[test]
+fn a_peers_tunnel_is_no_guests_port_whoever_comes_first() {
+    let own = || Object::PeerNode(v1::PeerNode { tunnel_port: "probe0".to_owned(), ..peer() });
+    let routes = |node_state: &NodeState| of_peer(node_state).len();
+    let mut node_state = node_state(&document_node(), vec![own()]);
+    let has_tunnel = |node_state: &NodeState| lines(node_state).iter().any(|line| line.contains("in_port=probe0 "));
+    assert!(has_tunnel(&node_state) && routes(&node_state) > 0, "{:#?}", lines(&node_state));
+    node_state.set_ports(ports_with_guest("probe0"));
+    put(&mut node_state, vec![own()]);
+    assert!(!has_tunnel(&node_state) && routes(&node_state) == 0, "{:#?}", lines(&node_state));
+    // A new port of that name, which is a tunnel.
+    let plan = node_state.plan_ports(ports_with_guest("web-7975-274540")).expect("planned");
+    node_state.settle(plan);
+    assert!(has_tunnel(&node_state) && routes(&node_state) > 0);
+}
+
+/// Routes to the peer.
+fn of_peer(node_state: &NodeState) -> Vec<String> {
+    lines(node_state).into_iter().filter(|line| line.contains("nw_dst=10.10.1.0/24")).collect()
 }

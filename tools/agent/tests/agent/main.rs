@@ -1,0 +1,43 @@
+//! Integration tests of `vswitch-agent`: manifests in, objects and flows out; the program itself.
+//!
+//! One program for all of them, since each program links the agent and its libraries once more.
+
+#![allow(unreachable_pub)] // a program has no other crate that it could be reached from
+
+mod addresses;
+mod bad_input;
+mod binary;
+mod common;
+mod document;
+mod document_flows;
+mod double;
+mod doubled_keys;
+mod drive;
+mod drive_node;
+mod dual;
+mod entries;
+mod entries_of_pods;
+mod gate;
+mod held_flows;
+mod in_doubt;
+mod intent;
+mod kubectl;
+mod misspelt;
+mod named_ports;
+mod nameless;
+mod names;
+mod node_addresses;
+mod one_name;
+mod property;
+mod restart;
+mod restarted;
+mod samples;
+mod scene;
+mod semantics;
+mod services;
+mod tiers;
+mod undocumented;
+mod unreadable;
+mod watched;
+mod wrong_in_time;
+mod wrong_policies;
