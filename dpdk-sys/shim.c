@@ -3,11 +3,13 @@
 #include <rte_errno.h>
 #include <rte_lcore.h>
 #include <rte_mempool.h>
+#include <rte_spinlock.h>
 #include <rte_version.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -244,9 +246,57 @@ void vs_mbuf_borrow(struct rte_mbuf *mbuf, void *at, uint16_t len)
 	rte_mbuf_ext_refcnt_update(&borrowed_from, 1);
 }
 
+/* Of the borrowed ones, those that were given up. */
+static __thread uint16_t borrowed_lost;
+
 uint16_t vs_mbufs_borrowed(void)
 {
-	return rte_mbuf_ext_refcnt_read(&borrowed_from) - 1;
+	const uint16_t there = rte_mbuf_ext_refcnt_read(&borrowed_from) - 1;
+
+	if (borrowed_lost > there)
+		borrowed_lost = there; /* one came back after all */
+	return there - borrowed_lost;
+}
+
+void vs_mbufs_give_up(void)
+{
+	borrowed_lost = rte_mbuf_ext_refcnt_read(&borrowed_from) - 1;
+}
+
+/* Ranges that stay mapped until the process ends. */
+#define KEPT_MAX 256
+static struct {
+	uintptr_t start, end;
+} kept[KEPT_MAX];
+static unsigned kept_count;
+static rte_spinlock_t keeping = RTE_SPINLOCK_INITIALIZER;
+
+bool vs_keep_mapped(void *at, size_t len)
+{
+	bool is_kept;
+
+	rte_spinlock_lock(&keeping);
+	is_kept = kept_count < KEPT_MAX;
+	if (is_kept) {
+		kept[kept_count].start = (uintptr_t)at;
+		kept[kept_count].end = (uintptr_t)at + len;
+		__atomic_store_n(&kept_count, kept_count + 1, __ATOMIC_RELEASE);
+	}
+	rte_spinlock_unlock(&keeping);
+	return is_kept;
+}
+
+/* What librte_vhost, drivers and libraries call `munmap` is this one. It leaves alone what is kept. */
+int munmap(void *at, size_t len)
+{
+	const uintptr_t start = (uintptr_t)at, end = start + len;
+	const unsigned n = __atomic_load_n(&kept_count, __ATOMIC_ACQUIRE);
+
+	for (unsigned i = 0; i < n; i++) {
+		if (start < kept[i].end && kept[i].start < end)
+			return 0;
+	}
+	return syscall(SYS_munmap, at, len);
 }
 
 #define C(name) { #name, (uint64_t)(name) }

@@ -62,6 +62,12 @@ void vs_mbuf_borrow(struct rte_mbuf *mbuf, void *at, uint16_t len);
 /* Mbufs that this thread made such, and that are not free again. */
 uint16_t vs_mbufs_borrowed(void);
 
+/* Counts borrowed mbufs of this thread that are missing no more. */
+void vs_mbufs_give_up(void);
+
+/* From now on `munmap` of anything in this range does nothing. False: there is no room to note it. */
+bool vs_keep_mapped(void *at, size_t len);
+
 /* Constants that bindgen loses (RTE_BIT64 and casts), by name. */
 struct vs_constant {
 	const char *name;

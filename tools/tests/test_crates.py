@@ -28,13 +28,13 @@ ALLOWED = {
     },
     "vswitch-api": {
         "vswitch-antrea", "vswitch-antrea-node", "vswitch-conntrack", "vswitch-control", "vswitch-dataplane", "vswitch-dpdk", "vswitch-flow",
-        "vswitch-messages", "vswitch-proto", "vswitch-overlay",
+        "vswitch-messages", "vswitch-net-types", "vswitch-proto", "vswitch-overlay",
     },
     "vswitchd": {"vswitch-api", "vswitch-control", "vswitch-dpdk"},
     # For tests only: no other crate may have it but as a dev-dependency.
     "vswitch-testkit": {"vswitch-conntrack", "vswitch-control", "vswitch-dataplane", "vswitch-flow", "vswitch-overlay"},
     "vsctl": {"vswitch-net-types", "vswitch-proto", "vswitch-overlay"},
-    "vswitch-agent": {"vswitch-proto"},
+    "vswitch-agent": {"vswitch-net-types", "vswitch-proto"},
     "vsgen": {"vswitch-dataplane", "vswitch-dpdk"},
 }
 UNSAFE = {"dpdk-sys", "vswitch-dpdk"}

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::sync::Arc;
+use vswitch_net_types::shown;
 
 /// The file of what no file says.
 pub const NOWHERE: &str = "-";
@@ -175,13 +176,8 @@ impl Display for Problem {
         if !self.hint.is_empty() {
             text = format!("{text}; {}", self.hint);
         }
-        f.write_str(&clean(&text))
+        f.write_str(&shown(&text))
     }
-}
-
-/// Text of someone else's making, with everything that a terminal would obey escaped.
-pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 #[cfg(test)]

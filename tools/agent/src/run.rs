@@ -3,12 +3,13 @@
 use crate::agent::Agent;
 use crate::cli::Cli;
 use crate::drive::{DriveError, Driver, Options, Report};
-use crate::problem::{Problem, clean};
+use crate::problem::Problem;
 use crate::project::text;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use vswitch_net_types::shown;
 
 /// The longest wait of a switch that refuses calls, in seconds: one second more each time.
 const REFUSED_MAX: u32 = 10;
@@ -67,7 +68,7 @@ async fn once(agent: &mut Agent, driver: &mut Driver, told: &mut Logged) -> u8 {
 fn tell_unsettled(agent: &Agent) -> bool {
     let files = agent.unsettled();
     for file in &files {
-        tracing::error!("{}:0: is being written: not read", clean(&file.to_string_lossy()));
+        tracing::error!("{}:0: is being written: not read", shown(&file.to_string_lossy()));
     }
     files.is_empty()
 }
@@ -132,7 +133,7 @@ impl Logged {
         let what = if report.was_sync { "everything" } else { "changes" };
         let gate = if report.gate_open { "open" } else { "shut" };
         if !counts.is_empty() {
-            tracing::info!("{what} told: {}; the gate is {gate}", clean(&counts.join(", ")));
+            tracing::info!("{what} told: {}; the gate is {gate}", shown(&counts.join(", ")));
         }
         if report.was_sync {
             tell_new(&mut self.objects, &report.problems);
@@ -152,7 +153,7 @@ impl Logged {
     }
 
     fn failure(&mut self, error: &DriveError) -> u8 {
-        let text = clean(&error.to_string());
+        let text = shown(&error.to_string()).into_owned();
         if text != self.failure {
             tracing::error!("{text}");
             self.failure = text;

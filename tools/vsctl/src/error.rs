@@ -1,12 +1,12 @@
 //! What can go wrong, how it is told, and the exit code.
 
-use crate::text::clean;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
+use vswitch_net_types::shown;
 use vswitch_proto::v1;
 
 /// Why a command failed.
@@ -129,7 +129,7 @@ impl Error {
     /// One line, or one line per wrong field.
     fn text(&self) -> String {
         let message = self.to_string();
-        message.lines().map(|line| format!("vsctl: {}", clean(line))).collect::<Vec<_>>().join("\n")
+        message.lines().map(|line| format!("vsctl: {}", shown(line))).collect::<Vec<_>>().join("\n")
     }
 
     /// From the status of a call. One that this side made (its source is a transport error) means
@@ -212,7 +212,7 @@ fn bad_updates(updates: &[BadUpdate], count: u64) -> String {
 /// Tells what was odd, on stderr. What cannot be written is lost.
 pub(crate) fn warn(warnings: &[String]) {
     for warning in warnings {
-        let _ = writeln!(io::stderr().lock(), "vsctl: warning: {}", clean(warning));
+        let _ = writeln!(io::stderr().lock(), "vsctl: warning: {}", shown(warning));
     }
 }
 

@@ -14,7 +14,6 @@ mod client;
 mod commands;
 mod error;
 mod output;
-mod text;
 
 use clap::Parser;
 use std::process::ExitCode;

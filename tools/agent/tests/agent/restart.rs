@@ -262,7 +262,7 @@ fn addresses_that_no_document_says_any_more_stay() {
                 let path = pair.dir.path().join(name);
                 let without = right.replace(lost, "xs");
                 let edit = |_: &Path| {
-                    if is_written { fs::write(&path, &without) } else { fs::remove_file(&path) }.expect("done")
+                    if is_written { fs::write(&path, &without) } else { fs::remove_file(&path) }.expect("done");
                 };
                 pair.step(edit).unwrap_or_else(|error| panic!("{name}: {error}"));
             }

@@ -3,9 +3,9 @@
 use crate::client::Client;
 use crate::error::Error;
 use crate::output::{Answer, Columns, Report, table};
-use crate::text::clean;
 use serde_json::{Value, json};
 use tonic::Status;
+use vswitch_net_types::shown;
 use vswitch_proto::v1;
 
 pub(super) async fn show(client: &Client, bridge: &str, name: Option<&str>) -> Answer {
@@ -40,7 +40,7 @@ impl Report for Caps {
             port.capabilities.iter().map(move |capability| {
                 let software = capability.software_packets.map_or_else(|| "-".to_owned(), |n| n.to_string());
                 let flags = [capability.asked, capability.offered, capability.used].map(yes);
-                [vec![clean(name).into_owned(), clean(&capability.name).into_owned()], flags.to_vec(), vec![software]]
+                [vec![shown(name).into_owned(), shown(&capability.name).into_owned()], flags.to_vec(), vec![software]]
                     .concat()
             })
         });

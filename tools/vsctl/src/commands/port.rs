@@ -4,12 +4,12 @@ use crate::cli::{AddPort, Cli, ModPort, PortState, PortType, VhostMode};
 use crate::client::Client;
 use crate::error::Error;
 use crate::output::{self, Answer, Done, Report, port_number};
-use crate::text::clean;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use vswitch_net_types::shown;
 use vswitch_proto::v1;
 use vswitch_proto::v1::port_config::Kind;
 
@@ -237,8 +237,8 @@ pub(super) fn json(port: &v1::Port) -> Value {
 fn pairs(object: &Value) -> String {
     let pairs = object.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
     let pairs = pairs.map(|(key, value)| match value {
-        Value::String(value) => format!("{}={}", clean(key), clean(value)),
-        other => format!("{}={other}", clean(key)),
+        Value::String(value) => format!("{}={}", shown(key), shown(value)),
+        other => format!("{}={other}", shown(key)),
     });
     pairs.collect::<Vec<_>>().join(", ")
 }
@@ -272,11 +272,11 @@ pub(super) fn describe(port: &v1::Port) -> String {
     let other = port.interface_mtu.filter(|mtu| config.mtu.is_some_and(|own| own != *mtu));
     let other = other.map_or_else(String::new, |mtu| format!(" (warning: its interface has {mtu})"));
     line("mac", &format!("{}, mtu: {}{other}", output::mac(port.mac.as_ref()), config.mtu.unwrap_or_default()));
-    line("addresses", &clean(&config.addresses.join(" ")));
+    line("addresses", &shown(&config.addresses.join(" ")));
     line("queues", &format!("{} rx, {} tx", port.rx_queues, port.tx_queues));
     line("offloads", &port.offloads.join(" "));
     line("external_ids", &pairs(&all["external_ids"]));
-    line("error", &clean(port.error.as_deref().unwrap_or_default()));
+    line("error", &shown(port.error.as_deref().unwrap_or_default()));
     text
 }
 

@@ -212,7 +212,7 @@ impl Lock {
                 .write(true)
                 .create(true)
                 .truncate(false)
-                .mode(0o644)
+                .mode(0o600)
                 .custom_flags(libc::O_NOFOLLOW)
                 .open(&path)
                 .map_err(io_error(&path, "open the lock file"))?;

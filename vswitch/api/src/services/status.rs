@@ -2,13 +2,15 @@
 //!
 //! A status travels in HTTP/2 headers. Clients take 8 KiB of them (gRPC's soft limit) or 16 KiB
 //! (hyper), and a longer list reaches the caller as an unreadable protocol error; so everything in
-//! a status that came from the caller is cut.
+//! a status that came from the caller is cut. Some of it came from another client or a guest; so
+//! what a terminal would obey is escaped.
 
 use std::borrow::Cow;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 use vswitch_control::SwitchError;
 use vswitch_dataplane::port::FieldError;
+use vswitch_net_types::shown;
 
 /// Bytes of a status message. The header may triple them (percent encoding), the details repeat
 /// them in base64.
@@ -30,7 +32,7 @@ pub(super) fn status(error: &SwitchError) -> Status {
         SwitchError::Precondition(_) => Code::FailedPrecondition,
         SwitchError::Device { .. } => Code::Unavailable,
     };
-    Status::new(code, clip(&error.to_string(), MESSAGE_LEN_MAX))
+    Status::new(code, clip(&shown(&error.to_string()), MESSAGE_LEN_MAX))
 }
 
 /// Fields that hold a whole text of the operator's, who never saw the field: the message does not
@@ -41,18 +43,23 @@ const TEXT_FIELDS: [&str; 3] = ["filter", "flow", "text"];
 /// in the details.
 pub(super) fn invalid(errors: &[FieldError]) -> Status {
     let line = |error: &FieldError| match TEXT_FIELDS.contains(&error.field) {
-        true => error.description(),
-        false => error.to_string(),
+        true => shown(&error.description()).into_owned(),
+        false => shown(&error.to_string()).into_owned(),
     };
     let lines: Vec<String> = errors.iter().map(line).collect();
     let mut room = VIOLATIONS_LEN_MAX;
     let violations = errors.iter().map_while(|error| {
-        let violation = FieldViolation::new(error.field, clip(&error.description(), VIOLATION_LEN_MAX));
+        let violation = FieldViolation::new(error.field, clip(&shown(&error.description()), VIOLATION_LEN_MAX));
         room = room.checked_sub(violation.field.len() + violation.description.len())?;
         Some(violation)
     });
     let details = ErrorDetails::with_bad_request(violations.collect::<Vec<_>>());
     Status::with_error_details(Code::InvalidArgument, clip(&lines.join("\n"), MESSAGE_LEN_MAX), details)
+}
+
+/// A text of several lines, each as people are shown it.
+pub(super) fn lines_shown(text: &str) -> String {
+    text.lines().map(shown).collect::<Vec<_>>().join("\n")
 }
 
 /// The text, or its beginning, of at most `len_max` bytes plus the mark of the cut.
@@ -101,6 +108,19 @@ mod tests {
             let status = status(&error);
             assert_eq!((status.code(), status.message()), (code, message), "{error:?}");
         }
+    }
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped() {
+        let name = || "p\n\u{1b}[2J\u{202e}".to_owned();
+        let refused = status(&SwitchError::NotFound { what: "port", name: name(), hint: name() });
+        let wrong = invalid(&[FieldError::new("mtu", name(), name()), FieldError::new("text", name(), name())]);
+        let details = wrong.get_error_details();
+        let fields = details.bad_request().expect("fields").field_violations.iter().map(|field| &*field.description);
+        for text in fields.chain(wrong.message().lines()).chain([refused.message()]) {
+            assert!(!text.chars().any(char::is_control) && !text.contains('\u{202e}'), "{text:?}");
+        }
+        assert_eq!(wrong.message().lines().count(), 2);
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl ConfigFile {
         let mut read = Self::read(text, file, cores);
         if mode & 0o002 != 0 {
             let problem = format!("anyone may change this file (mode {:04o})", mode & 0o7777);
-            read.report.push(Problem::error(None, "", problem, "chmod o-w it").warning());
+            read.report.push(Problem::error(None, "", problem, "chmod o-w it"));
         }
         Ok(read)
     }

@@ -277,6 +277,10 @@ impl PortConfig {
             if key.is_empty() || key.len() > limits::EXTERNAL_ID_LEN_MAX || value.len() > limits::EXTERNAL_ID_LEN_MAX {
                 wrong("external_ids", format!("the pair {key:?} is empty or too long"), "use 1 to 256 bytes");
             }
+            if [key, value].iter().any(|text| text.chars().any(char::is_control)) {
+                let problem = format!("the pair {key:?}, {value:?} has control characters");
+                wrong("external_ids", problem, "take them away");
+            }
         }
         if self.strict && self.kind.is_inner() {
             wrong(

@@ -11,8 +11,9 @@
 //! `rte_vhost_dequeue_burst`, where that asks its pool for mbufs (the shim passes that on), and
 //! whoever wants to change the guest's memory or to move the ring waits for the lock, and for the
 //! worker who ends the device. So the packets go all their way from here ([`ZeroCopy::forward`]),
-//! and none may be left when they have gone it; that is counted, and the switch ends rather than
-//! read memory that may no longer be there. Meanwhile nobody may wait for a ring of the *same*
+//! and none may be left when they have gone it; that is counted. If one is left all the same, the
+//! port is put into quarantine ([`Shared::quarantine`]): the guest's memory stays mapped until the
+//! process ends, and no guest connects to the port any more. Meanwhile nobody may wait for a ring of the *same*
 //! guest: `vhost-events` may have that one already, and wait for this one. What goes back to the
 //! port that it came from is therefore sent later (`Walk::burst_borrowed` of the workers). Rings of
 //! other guests may be waited for: one thread handles all messages, one at a time.
@@ -165,13 +166,31 @@ impl Taking<'_, '_> {
         self.zero_copy.burst.clear();
         // SAFETY: reads a number of this thread.
         let left = unsafe { sys::vs_mbufs_borrowed() };
-        assert!(left == 0, "{left} mbufs refer to the memory of a guest whose packets have gone their way");
+        if left > 0 {
+            self.quarantine(left);
+        }
         ring.give_back(&heads[..taken.into()]);
         let (available, used) = (raw.available.wrapping_add(taken), raw.used.wrapping_add(taken));
         // SAFETY: as above.
         unsafe { sys::rte_vhost_set_vring_base(self.vid, self.ring, available, used) };
         self.taken = taken;
         true
+    }
+
+    /// Mbufs refer to the guest's memory, and nobody knows where they are: it must stay, and no
+    /// more of it may be lent.
+    #[cold]
+    fn quarantine(&self, left: u16) {
+        for region in &self.zero_copy.memory.regions {
+            let len = usize::try_from(region.size).unwrap_or(usize::MAX);
+            // SAFETY: notes two numbers.
+            let is_kept = unsafe { sys::vs_keep_mapped(region.here, len) };
+            // Without this, what is read there next may be anybody's.
+            assert!(is_kept, "{left} mbufs refer to the memory of a guest, and there is no room to keep it");
+        }
+        // SAFETY: sets a number of this thread.
+        unsafe { sys::vs_mbufs_give_up() };
+        self.shared.quarantine();
     }
 
     /// The packet whose first descriptor this is, behind `header` bytes. None, and nothing has

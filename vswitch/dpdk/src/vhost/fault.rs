@@ -9,21 +9,24 @@
 //! **Only guests' memory**: [`Files`] says which files are guests', from before the library maps
 //! them until they are disconnected. Any other SIGBUS is handled as if this module did not exist.
 //!
-//! **In the handler** nothing is allocated or locked: it reads `/proc/self/maps` piece by piece,
-//! which takes less than a millisecond, once per mapping that is lost.
+//! **In the handler** nothing is allocated, and no descriptor is opened: a process that has used up
+//! its descriptors survives, too. The handler reads `/proc/self/maps` piece by piece, which takes
+//! less than a millisecond, once per mapping that is lost. Threads that lose one at the same time
+//! read one after the other.
 //!
 //! **Not here**: memory that fails (`BUS_MCEERR_AR`), peers of other devices with shared memory
 //! (memif).
 
 use std::ffi::{c_int, c_void};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::fs::File;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// Files of all guests together: 1,024 devices of 8 regions; more are not known, and what happens
-/// to them is fatal.
-const FILES_MAX: usize = 8192;
+/// Files of all guests together: 1,024 devices of 8 regions, twice, since a guest that connects
+/// again may have both. A message with more is refused.
+const FILES_MAX: usize = 16_384;
 
 static FILES: [AtomicU64; FILES_MAX] = [const { AtomicU64::new(0) }; FILES_MAX];
 static LOST: [AtomicBool; FILES_MAX] = [const { AtomicBool::new(false) }; FILES_MAX];
@@ -32,6 +35,12 @@ static ANY_LOST: AtomicBool = AtomicBool::new(false);
 
 /// What SIGBUS did before.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// `/proc/self/maps`, opened before the first guest comes.
+static MAPS: OnceLock<File> = OnceLock::new();
+
+/// A thread reads [`MAPS`].
+static READING: AtomicBool = AtomicBool::new(false);
 
 /// Device and inode of a file, as one number that is not 0.
 fn id(major: u64, minor: u64, inode: u64) -> u64 {
@@ -43,9 +52,13 @@ fn id(major: u64, minor: u64, inode: u64) -> u64 {
 pub(super) struct Files(Vec<usize>);
 
 impl Files {
-    /// These files. What is no file is left out: its mapping is refused.
-    pub(super) fn of(fds: &[BorrowedFd<'_>]) -> Self {
-        Self(fds.iter().filter_map(|fd| enter(file_id(*fd)?)).collect())
+    /// These files. What is no file is left out: its mapping is refused. None: there is no room.
+    pub(super) fn of(fds: &[BorrowedFd<'_>]) -> Option<Self> {
+        let mut files = Self::default();
+        for id in fds.iter().filter_map(|fd| file_id(*fd)) {
+            files.0.push(enter(id)?);
+        }
+        Some(files)
     }
 
     /// One of them was lost.
@@ -82,7 +95,13 @@ pub(super) fn take_lost() -> bool {
 }
 
 /// Makes losing a guest's memory survivable. Does so once.
-pub(super) fn install() {
+///
+/// # Errors
+/// The kernel does not tell this process's mappings: no guest may come.
+pub(super) fn install() -> std::io::Result<()> {
+    if MAPS.get().is_none() {
+        let _ = MAPS.set(File::open("/proc/self/maps")?); // another thread may have set it
+    }
     BEFORE.get_or_init(|| {
         // SAFETY: plain data.
         let (mut action, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
@@ -93,6 +112,7 @@ pub(super) fn install() {
         unsafe { libc::sigaction(libc::SIGBUS, &raw const action, &raw mut before) };
         before
     });
+    Ok(())
 }
 
 extern "C" fn on_sigbus(_signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
@@ -140,21 +160,30 @@ fn replace(address: usize) -> bool {
 
 /// The mapping that an address is in, as the kernel tells now.
 fn mapping_of(address: usize) -> Option<Mapping> {
-    // SAFETY: NUL-terminated.
-    let fd = unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    if fd < 0 {
-        return None;
+    let fd = MAPS.get()?.as_raw_fd();
+    // The kernel keeps a place per open file: two that read would each lose theirs.
+    while READING.swap(true, Acquire) {
+        // SAFETY: takes nothing and gives nothing.
+        unsafe { libc::sched_yield() };
     }
-    let (mut lines, mut found, mut chunk) = (Lines::default(), None, [0_u8; 1024]);
-    while found.is_none() {
-        // SAFETY: at most as many bytes as there is room for are written.
-        let n = unsafe { libc::read(fd, chunk.as_mut_ptr().cast(), chunk.len()) };
-        let Some(read) = usize::try_from(n).ok().filter(|n| *n > 0).and_then(|n| chunk.get(..n)) else { break };
-        found = read.iter().find_map(|byte| lines.feed(*byte).filter(|mapping| mapping.contains(address)));
-    }
-    // SAFETY: opened above.
-    unsafe { libc::close(fd) };
+    let found = find(fd, address);
+    READING.store(false, Release);
     found
+}
+
+/// The same, of this open `/proc/self/maps`.
+fn find(fd: RawFd, address: usize) -> Option<Mapping> {
+    let (mut lines, mut at, mut chunk) = (Lines::default(), 0, [0_u8; 1024]);
+    loop {
+        // SAFETY: at most as many bytes as there is room for are written.
+        let n = unsafe { libc::pread(fd, chunk.as_mut_ptr().cast(), chunk.len(), at) };
+        let read = usize::try_from(n).ok().filter(|n| *n > 0).and_then(|n| chunk.get(..n))?;
+        at += n as libc::off_t;
+        let found = read.iter().find_map(|byte| lines.feed(*byte).filter(|mapping| mapping.contains(address)));
+        if found.is_some() {
+            return found;
+        }
+    }
 }
 
 /// A line of `/proc/self/maps` (proc_pid_maps(5)).
@@ -248,6 +277,7 @@ mod tests {
 
     #[test]
     fn the_mapping_of_a_file_is_found_under_the_id_that_its_descriptor_has() {
+        install().expect("maps");
         let file = tempfile::tempfile_in("/dev/shm").expect("a file in tmpfs");
         file.set_len(1 << 16).expect("sizes");
         let rights = libc::PROT_READ | libc::PROT_WRITE;
@@ -268,10 +298,10 @@ mod tests {
 
     #[test]
     fn a_guests_memory_that_is_gone_reads_as_zeros_and_is_told() {
-        install();
+        install().expect("maps");
         let file = tempfile::tempfile_in("/dev/shm").expect("a file in tmpfs");
         file.set_len(1 << 16).expect("sizes");
-        let files = Files::of(&[file.as_fd()]);
+        let files = Files::of(&[file.as_fd()]).expect("room");
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping, at an address of the kernel's choice.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), 1 << 16, rights, libc::MAP_SHARED, file.as_raw_fd(), 0) };
@@ -289,5 +319,42 @@ mod tests {
         let slots = files.0.clone();
         drop(files);
         assert!(slots.iter().all(|slot| FILES[*slot].load(Relaxed) == 0 && !LOST[*slot].load(Relaxed)));
+    }
+
+    #[test]
+    fn memory_that_is_gone_is_survived_without_a_free_descriptor_and_by_several_threads() {
+        install().expect("maps");
+        let open = || tempfile::tempfile_in("/dev/shm").expect("a file in tmpfs");
+        let files: Vec<File> = (0..8).map(|_| open()).collect();
+        let known: Vec<Files> = files.iter().map(|file| Files::of(&[file.as_fd()]).expect("room")).collect();
+        let mapped: Vec<usize> = files
+            .iter()
+            .map(|file| {
+                file.set_len(1 << 16).expect("sizes");
+                let rights = libc::PROT_READ | libc::PROT_WRITE;
+                // SAFETY: a new mapping, at an address of the kernel's choice.
+                let at =
+                    unsafe { libc::mmap(std::ptr::null_mut(), 1 << 16, rights, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+                assert_ne!(at, libc::MAP_FAILED);
+                at as usize
+            })
+            .collect();
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: one limit is written.
+        assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+        let none = libc::rlimit { rlim_cur: 0, ..limit };
+        // SAFETY: one limit is read.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) }, 0);
+        assert!(File::open("/proc/self/maps").is_err(), "there is no free descriptor");
+        files.iter().for_each(|file| file.set_len(0).expect("shrinks"));
+        std::thread::scope(|scope| {
+            for at in &mapped {
+                // SAFETY: inside a mapping: the handler replaces it.
+                scope.spawn(move || assert_eq!(unsafe { (*at as *const u8).read_volatile() }, 0));
+            }
+        });
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+        assert!(known.iter().all(Files::is_lost));
     }
 }

@@ -34,7 +34,11 @@ impl Vhost {
     /// See [`VhostError`].
     pub fn open(path: &Path, offer: Offer, quiesce: Quiesce) -> Result<Self, VhostError> {
         let _opening = OPENING.lock();
-        fault::install();
+        fault::install().map_err(|source| VhostError::Io {
+            path: path.to_owned(),
+            action: "read /proc/self/maps, to survive a guest that takes its memory away",
+            source,
+        })?;
         let (c_path, directory) = socket::name_for_library(path, offer.client)?;
         let shared = Shared::register(path, c_path, offer.client, quiesce).map_err(|full| match full {
             Full::Taken => VhostError::InUse { path: path.to_owned(), who: "another port of this switch" },

@@ -79,6 +79,8 @@ pub(super) struct Shared {
     current: AtomicI32,
     /// Closed, and no worker uses it any more.
     drained: AtomicBool,
+    /// A packet that refers to a guest's memory is missing: no guest may come or stay.
+    quarantined: AtomicBool,
     control: Mutex<Control>,
 }
 
@@ -138,6 +140,9 @@ pub fn maintain() {
     caller::relieve();
 }
 
+/// Why no guest may stay at a socket any more.
+const QUARANTINED: &str = "a packet that refers to the guest's memory is missing, which is a fault of the switch; the port is out of use until it is deleted and added again";
+
 /// Why a socket cannot be registered.
 pub(super) enum Full {
     /// Its path is taken.
@@ -165,6 +170,7 @@ impl Shared {
             bad_chains: BadChains::default(),
             current: AtomicI32::new(NONE),
             drained: AtomicBool::new(false),
+            quarantined: AtomicBool::new(false),
             control: Mutex::default(),
         });
         let mut registry = REGISTRY.lock();
@@ -220,6 +226,15 @@ impl Shared {
         self.kicking.fetch_or(1 << pair, Relaxed);
     }
 
+    /// Takes the port out of use for good. With the lock of a ring, so nothing else is locked:
+    /// [`maintain`] hangs up and tells it.
+    #[cold]
+    pub(super) fn quarantine(&self) {
+        self.quarantined.store(true, Release);
+        self.receive_pairs.store(0, Relaxed);
+        self.send_pairs.store(0, Relaxed);
+    }
+
     /// Another number whenever the guest's memory may be another. With the lock of a ring.
     #[inline]
     pub(super) fn memory_state(&self) -> u64 {
@@ -249,7 +264,7 @@ impl Shared {
     pub(super) fn connect(&self, vid: i32) -> bool {
         let known: Vec<RawFd> = {
             let mut control = self.control.lock();
-            if control.closing || control.connecting {
+            if control.closing || control.connecting || self.quarantined.load(Acquire) {
                 return false;
             }
             let known: Vec<RawFd> = control.connections.iter().filter_map(|connection| connection.fd).collect();
@@ -307,7 +322,8 @@ impl Shared {
         let packed = features::is_packed(features);
         let guard =
             control.connections.iter().find(|connection| connection.vid == vid).map(|connection| &connection.guard);
-        let served = |direction| guard.map_or(0, |guard| guard.may_run_pairs(direction, packed));
+        let is_usable = !self.quarantined.load(Acquire);
+        let served = |direction| guard.filter(|_| is_usable).map_or(0, |guard| guard.may_run_pairs(direction, packed));
         self.send_pairs.fetch_and(served(0), Relaxed);
         self.receive_pairs.fetch_and(served(1), Relaxed);
         self.features.store(features, Relaxed);
@@ -338,6 +354,7 @@ impl Shared {
             return;
         }
         let (bit, mask) = (1 << pair, if ring.is_multiple_of(2) { &self.send_pairs } else { &self.receive_pairs });
+        let enabled = enabled && !self.quarantined.load(Acquire);
         if enabled && self.guarded(vid, |guard| guard.may_run(ring, is_packed)).unwrap_or(false) {
             mask.fetch_or(bit, Relaxed);
             self.kicking.fetch_or(bit, Relaxed);
@@ -382,7 +399,7 @@ impl Shared {
     fn note(&self, vid: i32, message: &Message<'_>) -> Result<Option<OwnedFd>, &'static str> {
         match message.request() {
             SET_MEM_TABLE => {
-                let files = Files::of(&message.fds());
+                let files = Files::of(&message.fds()).ok_or("no room to look after its memory files")?;
                 self.with_connection(vid, |connection| connection.next_files = files);
                 Ok(None)
             }
@@ -438,7 +455,11 @@ impl Shared {
         let mut control = self.control.lock();
         for i in 0..control.connections.len() {
             let connection = &mut control.connections[i];
-            let why = if lost && (connection.files.is_lost() || connection.next_files.is_lost()) {
+            let why = if self.quarantined.load(Acquire) {
+                // SIGBUS in what stays mapped is still survived.
+                std::mem::forget(std::mem::take(&mut connection.files));
+                QUARANTINED
+            } else if lost && (connection.files.is_lost() || connection.next_files.is_lost()) {
                 "guest took its memory away"
             } else if connection.calls.relieve() {
                 "guest's call descriptor was full"
@@ -481,6 +502,9 @@ impl Shared {
             // A guest can make the switch refuse as often as it likes. An empty `left_out` limits
             // the lines of a second, see the daemon's log.
             match event {
+                SocketEvent::Disconnected(QUARANTINED) => {
+                    tracing::error!(?socket, suppressed, "vhost-user: {event}");
+                }
                 SocketEvent::Refused { .. } | SocketEvent::SecondConnection => {
                     tracing::info!(?socket, suppressed, left_out = tracing::field::Empty, "vhost-user: {event}");
                 }

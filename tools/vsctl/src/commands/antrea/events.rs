@@ -7,9 +7,9 @@ use crate::client::Client;
 use crate::commands::conntrack::{tuple, tuple_json};
 use crate::error::Error;
 use crate::output::{Answer, Done};
-use crate::text::clean;
 use serde_json::{Value, json};
 use std::io::Write;
+use vswitch_net_types::shown;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::watch_events_response::Event;
 
@@ -39,7 +39,7 @@ fn hex(bytes: &[u8]) -> String {
 fn line(event: &Event) -> Line {
     let counts = !matches!(event, Event::Started(_) | Event::Lost(_));
     // Names are of an agent's making.
-    Line { text: clean(&text(event)).into_owned(), json: json(event), counts }
+    Line { text: shown(&text(event)).into_owned(), json: json(event), counts }
 }
 
 /// `policy-log`

@@ -8,9 +8,9 @@ use crate::cli::Object;
 use crate::client::Client;
 use crate::error::Error;
 use crate::output::{Answer, Report};
-use crate::text::clean;
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
+use vswitch_net_types::shown;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::v1::Form;
 
@@ -87,7 +87,7 @@ impl Report for Flows {
             let text = flow.flow.as_ref().map_or("", |entry| &entry.line);
             match comment(flow) {
                 comment if comment.is_empty() => format!(" {text}\n"),
-                comment => format!(" {text}  # {}\n", clean(&comment)),
+                comment => format!(" {text}  # {}\n", shown(&comment)),
             }
         };
         self.flows.iter().map(line).collect()

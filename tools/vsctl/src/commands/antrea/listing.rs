@@ -2,9 +2,9 @@
 
 use crate::error::Error;
 use crate::output::{Columns, Report, table};
-use crate::text::clean;
 use serde_json::Value;
 use tonic::Status;
+use vswitch_net_types::shown;
 
 /// Names in a refusal.
 const MISSING_MAX: usize = 20;
@@ -71,7 +71,7 @@ impl<T: Listed> Report for Listing<T> {
 
 /// A table of words of an agent's making.
 pub(super) fn cells(columns: Columns<'_>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let row = |row: Vec<String>| row.iter().map(|cell| clean(cell).into_owned()).collect();
+    let row = |row: Vec<String>| row.iter().map(|cell| shown(cell).into_owned()).collect();
     table(columns, rows.into_iter().map(row))
 }
 

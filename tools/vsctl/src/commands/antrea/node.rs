@@ -4,8 +4,8 @@ use super::listing::cells;
 use super::words::some;
 use crate::client::Client;
 use crate::output::{Answer, Columns, Report, mac};
-use crate::text::clean;
 use serde_json::{Value, json};
+use vswitch_net_types::shown;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::v1::MacAddress;
 
@@ -163,7 +163,7 @@ fn inline(value: &Value) -> String {
     match value {
         Value::Null | Value::Bool(false) => String::new(),
         Value::Bool(true) => "yes".to_owned(),
-        Value::String(text) => clean(text).into_owned(),
+        Value::String(text) => shown(text).into_owned(),
         Value::Array(values) => values.iter().map(inline).collect::<Vec<_>>().join(" "),
         Value::Object(pairs) => {
             let told =

@@ -10,9 +10,9 @@ use crate::commands::conntrack;
 use crate::commands::conntrack::{tuple, tuple_json};
 use crate::error::Error;
 use crate::output::{Answer, Report};
-use crate::text::clean;
 use serde_json::{Value, json};
 use std::io::Write;
+use vswitch_net_types::shown;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::FlowRecord;
 
@@ -107,7 +107,7 @@ fn text(record: &FlowRecord) -> String {
     put("state", &record.tcp.as_ref().map(|tcp| conntrack::tcp_state(tcp.merged()).to_owned()).unwrap_or_default());
     let (original, reply) = (count(record.original_count.as_ref()), count(record.reply_count.as_ref()));
     text.push_str(&format!(" packets={}/{} bytes={}/{}", original.0, reply.0, original.1, reply.1));
-    clean(&text).into_owned()
+    shown(&text).into_owned()
 }
 
 fn json(record: &FlowRecord) -> Value {

@@ -7,10 +7,10 @@ use super::words::{ago, clock, date, now_ms, object, problem, problem_json};
 use crate::cli::kind_word;
 use crate::client::Client;
 use crate::output::{Answer, Columns, Done, Report};
-use crate::text::clean;
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use std::fmt::Write;
+use vswitch_net_types::shown;
 use vswitch_proto::antrea::v1;
 
 /// `status`.
@@ -83,7 +83,7 @@ impl Status {
             return "not initialised; an agent does that (antrea.v1.NodeService.Initialize)".to_owned();
         };
         let (mode, families) = (traffic_mode(node.traffic_mode()), families(node.families()));
-        format!("{} (bridge {}, {mode}, {families})", clean(&node.name), clean(&node.bridge))
+        format!("{} (bridge {}, {mode}, {families})", shown(&node.name), shown(&node.bridge))
     }
 
     fn gate_text(&self) -> &'static str {
@@ -118,9 +118,9 @@ fn list(title: &str, statuses: &[v1::ObjectStatus], text: &mut String) {
     }
     for status in statuses {
         let name = status.object.as_ref().map(object).unwrap_or_default();
-        let _ = writeln!(text, "  {}", clean(name.trim_end()));
+        let _ = writeln!(text, "  {}", shown(name.trim_end()));
         for told in status.problems.iter().map(problem).chain(status.warnings.iter().cloned()) {
-            let _ = writeln!(text, "    {}", clean(&told));
+            let _ = writeln!(text, "    {}", shown(&told));
         }
     }
 }
@@ -132,7 +132,7 @@ impl Report for Status {
             let _ = writeln!(
                 text,
                 "disk: not written: {}; the next start keeps the gate shut",
-                clean(&self.state.unwritten)
+                shown(&self.state.unwritten)
             );
         }
         if !self.state.initialized {

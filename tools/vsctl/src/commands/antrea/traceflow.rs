@@ -7,8 +7,8 @@ use crate::cli::{TraceFlow, TraceFlowEnd as End, TraceFlowProtocol as Protocol};
 use crate::client::Client;
 use crate::error::Error;
 use crate::output::{Answer, Columns, Report};
-use crate::text::clean;
 use serde_json::{Value, json};
+use vswitch_net_types::shown;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::TraceflowAction as Action;
 use vswitch_proto::antrea::v1::TraceflowComponent as Component;
@@ -117,8 +117,8 @@ fn end(end: Option<&v1::TraceflowEnd>) -> String {
     use v1::traceflow_end::End as Told;
     match end.and_then(|end| end.end.as_ref()) {
         None => "any".to_owned(),
-        Some(Told::Pod(name) | Told::Address(name)) => clean(name).into_owned(),
-        Some(Told::Service(name)) => format!("service/{}", clean(name)),
+        Some(Told::Pod(name) | Told::Address(name)) => shown(name).into_owned(),
+        Some(Told::Service(name)) => format!("service/{}", shown(name)),
     }
 }
 
@@ -153,7 +153,7 @@ fn details(told: &v1::TraceflowObservation) -> String {
     let mut parts = Vec::new();
     let mut part = |word: &str, value: &str| {
         if !value.is_empty() {
-            parts.push(if word.is_empty() { clean(value).into_owned() } else { format!("{word} {}", clean(value)) });
+            parts.push(if word.is_empty() { shown(value).into_owned() } else { format!("{word} {}", shown(value)) });
         }
     };
     part("pod", &told.pod);
@@ -233,7 +233,7 @@ impl Report for Run {
         let [first, second, third] = columns.map(Option::unwrap_or_default);
         for (at, told) in self.observations.iter().enumerate() {
             let branch = if at + 1 == self.observations.len() { "└─" } else { "├─" };
-            let (component, action, table) = (component(told.component()), action(told.action()), clean(&told.table));
+            let (component, action, table) = (component(told.component()), action(told.action()), shown(&told.table));
             let line = format!("{branch} {component:first$}  {action:second$}  {table:third$}  {}", details(told));
             text.push_str(line.trim_end());
             text.push('\n');
@@ -244,16 +244,16 @@ impl Report for Run {
         if let Some(would) = &self.would {
             if self.tables {
                 text.push_str("what would happen by the tables now (TraceService):\n");
-                text.extend(would.text.lines().map(|line| format!("  {}\n", clean(line))));
+                text.extend(would.text.lines().map(|line| format!("  {}\n", shown(line))));
             } else {
                 let dropped = if would.drop_reason.is_empty() {
                     String::new()
                 } else {
-                    format!(" ({})", clean(&would.drop_reason))
+                    format!(" ({})", shown(&would.drop_reason))
                 };
                 text.push_str(&format!(
                     "by the tables now (TraceService): {}{dropped}\n",
-                    or_dash(clean(&would.actions))
+                    or_dash(shown(&would.actions))
                 ));
             }
         }
@@ -313,7 +313,7 @@ impl Report for Listed {
         let row = |traceflow: &v1::Traceflow| {
             vec![
                 traceflow.tag.to_string(),
-                clean(&traceflow.name).into_owned(),
+                shown(&traceflow.name).into_owned(),
                 Self::role(traceflow).to_owned(),
                 Self::live(traceflow).to_owned(),
                 end(traceflow.source.as_ref()),

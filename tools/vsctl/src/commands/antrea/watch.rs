@@ -7,11 +7,11 @@ use crate::cli::{Cli, Rules};
 use crate::client::Client;
 use crate::commands::events::next;
 use crate::error::{self, Error};
-use crate::text::clean;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::Write;
 use tonic::Streaming;
+use vswitch_net_types::shown;
 use vswitch_proto::antrea::v1;
 
 /// What two readings of the same beginning may differ by: it is told as an age, taken from a clock
@@ -134,7 +134,7 @@ impl Change<'_> {
     fn text(&self) -> String {
         let rule = self.now.rule.clone().unwrap_or_default();
         let id = if rule.rule.is_empty() { ISOLATION } else { &rule.rule };
-        let names = format!("number={} policy={} rule={}", rule.number, clean(&rule.policy), clean(id));
+        let names = format!("number={} policy={} rule={}", rule.number, shown(&rule.policy), shown(id));
         let mut text = format!("{} {} {names}", clock(self.unix_ms), self.word);
         for (name, value) in Self::counters(self.now) {
             text.push_str(&format!(" {name}={value}"));

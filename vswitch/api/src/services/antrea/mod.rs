@@ -14,7 +14,7 @@ mod syncs;
 mod traceflow;
 
 use super::api::{Asked, Control};
-use super::status::{clip, invalid, status};
+use super::status::{clip, invalid, lines_shown, status};
 use crate::shares::{Limits, Pool, current};
 use std::sync::Arc;
 use syncs::Syncs;
@@ -99,7 +99,7 @@ fn refused(error: &AntreaError) -> Status {
             Code::FailedPrecondition
         }
     };
-    Status::new(code, clip(&error.to_string(), MESSAGE_LEN_MAX))
+    Status::new(code, clip(&lines_shown(&error.to_string()), MESSAGE_LEN_MAX))
 }
 
 /// INVALID_ARGUMENT with every wrong field of a `NodeConfig`; NOT_FOUND if all that is wrong is

@@ -2,7 +2,7 @@
 
 use super::{AntreaServices, refused, wrong};
 use crate::services::api::Asked;
-use crate::services::status::{clip, invalid};
+use crate::services::status::{clip, invalid, lines_shown};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -38,7 +38,7 @@ fn not_begun(error: &TraceflowError) -> Status {
         TraceflowError::Exists(_) => Code::AlreadyExists,
         TraceflowError::Exhausted => Code::ResourceExhausted,
     };
-    Status::new(code, clip(&error.to_string(), super::MESSAGE_LEN_MAX))
+    Status::new(code, clip(&lines_shown(&error.to_string()), super::MESSAGE_LEN_MAX))
 }
 
 impl AntreaServices {

@@ -107,15 +107,15 @@ fn a_file_that_is_too_long_is_not_read() {
 }
 
 #[test]
-fn a_file_that_anyone_may_change_is_a_warning() {
+fn a_file_that_anyone_may_change_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("open");
     std::fs::write(&path, "").expect("a file");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o646)).expect("a mode");
     let read = ConfigFile::load(&path, &[0]).expect("read");
-    let expected = format!("{}: warning: anyone may change this file (mode 0646); chmod o-w it", path.display());
+    let expected = format!("{}: anyone may change this file (mode 0646); chmod o-w it", path.display());
     assert_eq!(read.report().to_string(), expected);
-    assert!(!read.report().has_errors());
+    assert!(read.report().has_errors());
 }
 
 #[test]

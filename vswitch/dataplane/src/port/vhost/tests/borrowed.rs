@@ -200,6 +200,40 @@ fn what_is_lent_reaches_another_guest_with_one_copy_and_mixes_with_what_is_not()
     }
 }
 
+/// A fault of ours: a packet that refers to a guest's memory is kept. Nothing that it reads goes,
+/// the guest goes, and others do not notice.
+#[test]
+fn a_packet_that_is_missing_puts_its_port_into_quarantine() {
+    let mut scene = Scene::new();
+    let mut guest = running_guest(&scene.bad, &scene.bad_path, LENDS);
+    let bytes = long(50_000);
+    publish(&mut guest, &bytes, &pieces(&[bytes.len()], 0), false).expect("written");
+    let mut kept = None;
+    let receive = |port: &mut Port, kept: &mut Option<Mbuf>| {
+        let Port { rx, counters, gate, .. } = port;
+        let _inside = gate.lock();
+        rx[0].receive(&mut Burst::new(), counters, &mut |burst| *kept = burst.drain().next());
+    };
+    receive(&mut scene.bad, &mut kept);
+    let kept = kept.expect("a packet");
+    assert!(kept.is_borrowed());
+    let rings = &scene.bad.device.rings;
+    assert_eq!((rings.receive_pairs(), rings.send_pairs()), (0, 0), "no more is lent");
+    wait("the guest is cut off", || {
+        vswitch_dpdk::vhost::maintain();
+        !scene.bad.device.link().up
+    });
+    drop(guest);
+    assert!(kept.to_vec() == bytes[12..], "the memory is there");
+    scene.others_are_fine("a port in quarantine");
+    // Nobody takes its place, and another port of that name is as new.
+    let late = Frontend::connect(&scene.bad_path).and_then(|mut guest| guest.negotiate(LENDS, REPLY_ACK));
+    assert!(late.is_err() && !scene.bad.device.link().up, "a guest came");
+    assert!(kept.to_vec() == bytes[12..], "the memory is there still");
+    drop(kept);
+    assert_eq!(scene.pool.in_use(), 0);
+}
+
 #[test]
 fn memory_that_is_exchanged_is_waited_for() {
     let mut scene = Scene::new();
