@@ -84,6 +84,7 @@ pub(crate) fn pod(name: &str) -> v1::Pod {
         addresses: vec![address.to_owned()],
         mac: mac(of),
         vlan: 0,
+        uid: String::new(),
     }
 }
 

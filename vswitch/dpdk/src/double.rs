@@ -1,6 +1,7 @@
 //! Heap-backed doubles of [`Mbuf`] and [`Mempool`] for builds without DPDK: same names, same
 //! contracts, bounded the same way.
 
+use super::part::Part;
 use super::{Csum, TxOffload};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -142,14 +143,14 @@ impl Mbuf {
     }
 
     /// Bytes of every segment, in order.
-    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
-        self.inner.segments.iter().map(Segment::data)
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        self.inner.segments.iter().map(|segment| Part::own(segment.data()))
     }
 
-    /// Runs `f` on the bytes of every segment, in order, to write.
-    pub fn for_each_segment_mut(&mut self, mut f: impl FnMut(&mut [u8])) {
+    /// Runs `f` on the length of every segment and its bytes, in order, to write.
+    pub(crate) fn for_each_segment_mut(&mut self, mut f: impl FnMut(usize, Option<&mut [u8]>)) {
         for segment in &mut self.inner.segments {
-            f(&mut segment.bytes[segment.start..segment.start + segment.len]);
+            f(segment.len, Some(&mut segment.bytes[segment.start..segment.start + segment.len]));
         }
     }
 

@@ -32,6 +32,7 @@ pub mod limits;
 mod mbuf_copy;
 mod mem;
 mod meta;
+mod part;
 #[cfg(feature = "dpdk")]
 pub mod paths;
 pub mod process;

@@ -1,5 +1,6 @@
 //! An owned packet buffer (`struct rte_mbuf`, one or more segments).
 
+use super::part::Part;
 use super::{Csum, TxOffload};
 use dpdk_sys as sys;
 use std::ptr::NonNull;
@@ -10,8 +11,9 @@ use sys::rte_mbuf;
 ///
 /// Invariant: this value holds the only reference to every segment (`refcnt` 1), and each segment's
 /// `data_off + data_len` lies in its buffer. Buffers are memory that EAL or librte_vhost zeroed or
-/// wrote, hence initialised; those of segments behind the first may be a guest's, which may change
-/// what is there: such bytes are copied and summed, and decide nothing ([`Mbuf::is_borrowed`]).
+/// wrote, hence initialised. Those of segments behind the first may be a guest's, which may change
+/// what is there: such bytes are copied, and decide nothing ([`Mbuf::is_borrowed`]). The first
+/// segment is always our own.
 #[repr(transparent)]
 pub struct Mbuf(NonNull<rte_mbuf>);
 
@@ -128,23 +130,25 @@ impl Mbuf {
     }
 
     /// Bytes of every segment, in order.
-    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let mut at = Some(self.raw());
         std::iter::from_fn(move || {
             let segment = at?;
             // SAFETY: `next` is null or a segment of the chain that self owns.
             at = unsafe { segment.next.as_ref() };
-            Some(data(segment))
+            Some(part(segment))
         })
     }
 
-    /// Runs `f` on the bytes of every segment, in order, to write.
-    pub fn for_each_segment_mut(&mut self, mut f: impl FnMut(&mut [u8])) {
+    /// Runs `f` on the length of every segment and its bytes, in order, to write. There are no bytes
+    /// of a segment in a guest's memory: what was lent is not written to.
+    pub(crate) fn for_each_segment_mut(&mut self, mut f: impl FnMut(usize, Option<&mut [u8]>)) {
         let mut at = self.0.as_ptr();
         // SAFETY: the chain is ours and ends with null; one segment is borrowed at a time.
         while let Some(segment) = unsafe { at.as_mut() } {
             at = segment.next;
-            f(data_mut(segment));
+            let is_lent = segment.ol_flags & sys::RTE_MBUF_F_EXTERNAL != 0;
+            f(segment.data_len.into(), if is_lent { None } else { Some(data_mut(segment)) });
         }
     }
 
@@ -337,6 +341,17 @@ fn data(segment: &rte_mbuf) -> &[u8] {
     unsafe {
         std::slice::from_raw_parts(segment.buf_addr.cast::<u8>().add(segment.data_off.into()), segment.data_len.into())
     }
+}
+
+#[inline]
+fn part(segment: &rte_mbuf) -> Part<'_> {
+    if segment.ol_flags & sys::RTE_MBUF_F_EXTERNAL == 0 {
+        return Part::own(data(segment));
+    }
+    let at = segment.buf_addr.cast::<u8>().cast_const().wrapping_add(segment.data_off.into());
+    // SAFETY: data_off and data_len lie in what the guest has lent, which stays mapped while an
+    // mbuf refers to it (`vhost::borrowed`).
+    unsafe { Part::lent(at, segment.data_len.into()) }
 }
 
 #[inline]

@@ -1,5 +1,6 @@
 //! What both kinds of [`Mbuf`] do in safe code: copies across segments.
 
+use super::part::Part;
 use super::{Mbuf, Mempool};
 
 impl Mempool {
@@ -20,14 +21,43 @@ impl Mbuf {
 
     /// Appends bytes, in new segments where the last one is full. False (and some bytes appended)
     /// when the pool is empty.
-    pub fn append(&mut self, mut bytes: &[u8], pool: &Mempool) -> bool {
+    pub fn append(&mut self, bytes: &[u8], pool: &Mempool) -> bool {
+        self.append_part(Part::own(bytes), pool)
+    }
+
+    /// Copies `to.len()` bytes from `offset`, across segments; false when the packet is shorter.
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> bool {
+        let (mut done, len) = (0, to.len());
+        self.range(offset, len, |part| {
+            done += part.copy_to(&mut to[done..]);
+            true
+        });
+        done == len
+    }
+
+    /// Runs `f` on the bytes `offset..offset + len` in order, in pieces, across segments; false
+    /// (and `f` run on those that are there) when the packet is shorter. What a guest has lent is
+    /// copied for it: `f` sees each byte once.
+    #[inline]
+    pub fn visit(&self, offset: usize, len: usize, mut f: impl FnMut(&[u8])) -> bool {
+        self.range(offset, len, |part| {
+            part.visit(&mut f);
+            true
+        })
+    }
+
+    /// Appends the bytes `offset..offset + len` of another packet, in new segments where the last
+    /// one is full. False (and some bytes appended) when that packet is shorter or the pool empty.
+    pub fn append_from(&mut self, other: &Self, offset: usize, len: usize, pool: &Mempool) -> bool {
+        other.range(offset, len, |part| self.append_part(part, pool))
+    }
+
+    fn append_part(&mut self, mut part: Part<'_>, pool: &Mempool) -> bool {
         loop {
-            let room = self.tailroom_mut();
-            let n = room.len().min(bytes.len());
-            room[..n].copy_from_slice(&bytes[..n]);
+            let n = part.copy_to(self.tailroom_mut());
             self.grow(n);
-            bytes = &bytes[n..];
-            if bytes.is_empty() {
+            part = part.sub(n, part.len());
+            if part.len() == 0 {
                 return true;
             }
             let Some(segment) = pool.alloc() else { return false };
@@ -35,34 +65,39 @@ impl Mbuf {
         }
     }
 
-    /// Copies `to.len()` bytes from `offset`, across segments; false when the packet is shorter.
-    pub fn read(&self, mut offset: usize, to: &mut [u8]) -> bool {
-        let mut done = 0;
-        for segment in self.segments() {
-            if offset >= segment.len() {
-                offset -= segment.len();
-                continue;
-            }
-            let n = (segment.len() - offset).min(to.len() - done);
-            to[done..done + n].copy_from_slice(&segment[offset..offset + n]);
-            done += n;
-            offset = 0;
-            if done == to.len() {
+    /// Runs `f` on the parts that `offset..offset + len` lies in, until it says no; whether all
+    /// were there and wanted.
+    #[inline]
+    fn range(&self, offset: usize, len: usize, mut f: impl FnMut(Part<'_>) -> bool) -> bool {
+        let (mut skip, mut left) = (offset, len);
+        for part in self.parts() {
+            if left == 0 {
                 break;
             }
+            let piece = part.sub(skip, left);
+            skip = skip.saturating_sub(part.len());
+            if piece.len() > 0 && !f(piece) {
+                return false;
+            }
+            left -= piece.len();
         }
-        done == to.len()
+        left == 0
     }
 
-    /// Writes the bytes at `offset`, across segments; false when the packet is shorter.
+    /// Writes the bytes at `offset`, across segments; false when the packet is shorter, or a guest
+    /// has lent those bytes.
     pub fn write(&mut self, mut offset: usize, from: &[u8]) -> bool {
-        let mut done = 0;
-        self.for_each_segment_mut(|segment| {
-            if offset >= segment.len() || done == from.len() {
-                offset = offset.saturating_sub(segment.len());
+        let (mut done, mut is_lent) = (0, false);
+        self.for_each_segment_mut(|len, segment| {
+            if offset >= len || done == from.len() || is_lent {
+                offset = offset.saturating_sub(len);
                 return;
             }
-            let n = (segment.len() - offset).min(from.len() - done);
+            let Some(segment) = segment else {
+                is_lent = true;
+                return;
+            };
+            let n = (len - offset).min(from.len() - done);
             segment[offset..offset + n].copy_from_slice(&from[done..done + n]);
             done += n;
             offset = 0;
@@ -75,10 +110,8 @@ impl Mbuf {
     #[must_use]
     pub fn copy(&self, pool: &Mempool) -> Option<Self> {
         let mut copy = pool.alloc()?;
-        for segment in self.segments() {
-            if !copy.append(segment, pool) {
-                return None;
-            }
+        if !copy.append_from(self, 0, self.len(), pool) {
+            return None;
         }
         copy.set_csum(self.csum());
         copy.set_inner_gso(self.gso_size(), self.inner_len());
@@ -89,22 +122,15 @@ impl Mbuf {
     /// its checksum. None when the pool has too few segments.
     #[must_use]
     pub fn copy_front(&self, len: usize, pool: &Mempool) -> Option<Self> {
-        let (mut copy, mut left) = (pool.alloc()?, len);
-        for segment in self.segments() {
-            let piece = &segment[..segment.len().min(left)];
-            left -= piece.len();
-            if !copy.append(piece, pool) {
-                return None;
-            }
-        }
-        Some(copy)
+        let mut copy = pool.alloc()?;
+        copy.append_from(self, 0, len.min(self.len()), pool).then_some(copy)
     }
 
     /// All bytes in one vector, for tests and slow paths.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len());
-        self.segments().for_each(|segment| bytes.extend_from_slice(segment));
+        self.visit(0, self.len(), |piece| bytes.extend_from_slice(piece));
         bytes
     }
 }

@@ -53,6 +53,11 @@ pub(super) fn is_akin(kind: &str, other: &str) -> bool {
     is_near(&plain(kind), &plain(other))
 }
 
+/// Whether a kind, of whatever group, may be written for that of a policy.
+pub(super) fn is_policy_like(kind: &str) -> bool {
+    is_akin(kind, "NetworkPolicy")
+}
+
 /// Whether an unknown field may be the labels of an object of this kind.
 fn is_labels(kind: &str, path: &str) -> bool {
     let (above, field) = path.rsplit_once('.').unwrap_or(("", path));
@@ -113,7 +118,7 @@ pub(super) fn labels_of(kind: &str, unknown: &mut Vec<FieldError>) -> Option<Fie
 }
 
 /// Whether a word is another one but for the case of letters and one or two of them, as it is long.
-fn is_near(word: &str, known: &str) -> bool {
+pub(super) fn is_near(word: &str, known: &str) -> bool {
     let most = (known.len() / 3).min(2);
     word.len().abs_diff(known.len()) <= most && distance(word, known) <= most
 }

@@ -9,6 +9,7 @@ pub mod egress;
 pub mod endpoint_slice;
 pub mod k8s_policy;
 mod left_out;
+mod lists;
 mod misspelt;
 mod names;
 pub mod node;

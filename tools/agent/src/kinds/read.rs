@@ -1,5 +1,6 @@
 //! From trees to documents.
 
+use super::lists::unrolled;
 use super::misspelt::{labels_of, meant, needed_of};
 use super::names::{is_name, wrong_labels};
 use super::partial::{self, ParseBody, body, quoted};
@@ -7,7 +8,7 @@ use super::ruled::{self, Class, WrongPolicy};
 use super::wellformed::{is_domain, is_domain_label};
 use super::{Document, DocumentBody, DocumentKey, Meta, egress, endpoint_slice, node, pod, service};
 use crate::problem::{Fields, Origin, Problem};
-use crate::source::{Entry, FieldError, Tree, Value, Words, typed, typed_without_unknown};
+use crate::source::{FieldError, Tree, Value, Words, typed, typed_without_unknown};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -40,44 +41,19 @@ const MANY: [&str; 2] = ["EndpointSlice", "Pod"];
 /// what can be read of it.
 pub fn understand(file: &str, trees: Vec<Tree>) -> (Vec<Document>, Vec<Problem>) {
     let mut read = Read { file, documents: Vec::new(), problems: Vec::new() };
-    for tree in trees.into_iter().flat_map(unrolled) {
+    let mut misspelt = Vec::new();
+    let trees: Vec<Tree> = trees.into_iter().flat_map(|tree| unrolled(tree, &mut misspelt)).collect();
+    for (line, kind) in misspelt {
+        let reason = format!("{kind:?} is no kind that is read; what is in it is read as that of a List");
+        read.problems.push(Origin::new(file, line, &kind).error("kind", reason).hint("write List"));
+    }
+    for tree in trees {
         if !read.list(&tree) {
             read.shapeless(&tree);
             read.document(tree);
         }
     }
     (read.documents, read.problems)
-}
-
-fn unrolled(mut tree: Tree) -> Vec<Tree> {
-    let word = |field: &str| tree.get(field).and_then(Tree::text).unwrap_or_default().to_owned();
-    let (api, kind) = (word("apiVersion"), word("kind"));
-    let Some(kind) = kind.strip_suffix("List") else { return vec![tree] };
-    match tree.get("items").map(|items| &items.value) {
-        Some(Value::List(_)) => {}
-        // What is no list stays for whoever tells of it.
-        _ => return vec![tree],
-    }
-    let Some(Value::List(mut items)) = tree.take("items").map(|items| items.value) else { return Vec::new() };
-    items.iter_mut().for_each(|item| inherit(item, &api, kind));
-    items.into_iter().flat_map(unrolled).collect()
-}
-
-/// An item that says neither version nor kind has those of its list, as `kubectl` reads it: API
-/// servers print a `PodList` so.
-fn inherit(item: &mut Tree, api: &str, kind: &str) {
-    let is_given = |field: &str| item.get(field).is_some_and(|given| given.value != Value::Null);
-    if kind.is_empty() || is_given("apiVersion") || is_given("kind") {
-        return;
-    }
-    let line = item.line;
-    let Value::Map(entries) = &mut item.value else { return };
-    entries.retain(|entry| entry.key != "apiVersion" && entry.key != "kind");
-    entries.extend([("apiVersion", api), ("kind", kind)].map(|(key, text)| Entry {
-        key: key.to_owned(),
-        line,
-        value: Tree { line, value: Value::Text(text.to_owned()) },
-    }));
 }
 
 /// What a document calls itself.

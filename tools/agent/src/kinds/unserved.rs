@@ -67,6 +67,14 @@ pub(super) fn is_known(group: &str, kind: &str) -> bool {
     KINDS.contains(&(group, kind))
 }
 
+/// What is told of a kind that nobody here knows.
+const UNKNOWN: &str = "its kind is not known";
+
+/// Whether a kind is neither known to mean nothing here nor known not to be served.
+pub(super) fn is_unknown(group: &str, kind: &str) -> bool {
+    !is_silent(group, kind) && meaning(group, kind) == UNKNOWN
+}
+
 /// What a kind that is known, and not served, would do.
 pub(super) fn meaning(group: &str, kind: &str) -> &'static str {
     match (group, kind) {
@@ -76,6 +84,6 @@ pub(super) fn meaning(group: &str, kind: &str) -> &'static str {
         }
         ("crd.antrea.io", "Traceflow" | "PacketCapture") => "it is not run from documents",
         ("crd.antrea.io" | "multicluster.crd.antrea.io", _) => "it is not served here",
-        _ => "its kind is not known",
+        _ => UNKNOWN,
     }
 }

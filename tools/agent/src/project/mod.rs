@@ -105,6 +105,11 @@ pub fn project_after(model: &Model, node: &str, memory: &mut Memory) -> (Project
     (projector.projection, problems)
 }
 
+/// So much of a UID as the switch takes.
+fn uid(uid: &str) -> &str {
+    &uid[..uid.floor_char_boundary(128)]
+}
+
 struct Projector<'a> {
     world: World<'a>,
     memory: &'a mut Memory,
@@ -151,6 +156,7 @@ impl Projector<'_> {
                     addresses: pod.addresses.clone(),
                     mac: net::mac(annotation("mac")).map(node::mac_address),
                     vlan: annotation("vlan").parse().unwrap_or(0),
+                    uid: uid(&pod.item.meta.uid).to_owned(),
                 };
                 (pod_object, pod.item.origin.clone())
             })

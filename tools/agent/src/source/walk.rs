@@ -124,6 +124,10 @@ impl Walk<'_> {
             Ok(metadata) if metadata.is_file() && is_manifest => {
                 self.found.files.insert(path, Stamp::of(&metadata));
             }
+            // What had manifests, or has the name of one, and is another thing now.
+            Ok(_) if is_manifest || (self.is_known)(&path) => {
+                self.bad(&path, "is no file or directory of manifests".to_owned());
+            }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // Without a link it went meanwhile. A link to nothing is not absence: what it means
@@ -157,6 +161,24 @@ mod tests {
         fs::create_dir(deep.join("d")).expect("made");
         let found = walk(dir.path(), &|_| false);
         assert_eq!(found.bad, [(deep.join("d"), "directories within each other deeper than 8".to_owned())]);
+    }
+
+    #[test]
+    fn what_is_no_file_is_told_if_it_could_be_a_manifest_or_had_some() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for name in ["dev.yaml", "dev"] {
+            symlink("/dev/null", dir.path().join(name)).expect("linked");
+        }
+        fs::write(dir.path().join("was"), "x").expect("written");
+        let bad = |is_known: &dyn Fn(&Path) -> bool| {
+            let found = walk(dir.path(), is_known);
+            assert!(found.files.is_empty());
+            found.bad.iter().map(|(path, _)| path.file_name().expect("one").to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(bad(&|_| false), ["dev.yaml"]);
+        let mut known = bad(&|path| path.ends_with("was") || path.ends_with("dev"));
+        known.sort();
+        assert_eq!(known, ["dev", "dev.yaml", "was"]);
     }
 
     #[test]

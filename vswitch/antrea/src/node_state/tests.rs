@@ -207,6 +207,7 @@ fn claims_move_between_objects_of_one_write() {
             port: db.port.clone(),
             name: db.name,
             vlan: 0,
+            uid: String::new(),
         },
     ];
     let plan = node_state.plan(Write { objects: swapped.clone().map(Object::Pod).into(), ..Write::default() });
@@ -224,6 +225,21 @@ fn claims_move_between_objects_of_one_write() {
     });
     assert!(plan.result.applied, "{:?}", plan.result.statuses);
     node_state.settle(plan);
+}
+
+#[test]
+fn a_pod_of_the_same_name_with_another_uid_inherits_no_connections() {
+    let web = |uid: &str| Object::Pod(v1::Pod { uid: uid.to_owned(), ..pod("web") });
+    let mut node_state = node_state(&document_node(), vec![web("u1")]);
+    for (uid, ends) in [("u1", false), ("u2", true), ("", false), ("u3", false), ("u4", true)] {
+        let plan = node_state.plan(Write { objects: vec![web(uid)], ..Write::default() });
+        let expected: &[Flush] = if ends { &[Flush::Address(ip("10.10.0.24"))] } else { &[] };
+        assert_eq!((&plan.flush[..], plan.updates.len()), (expected, 0), "{uid:?}");
+        node_state.settle(plan);
+    }
+    let long = Object::Pod(v1::Pod { uid: "u".repeat(129), ..pod("web") });
+    let problems = crate::testing::refused(&mut node_state, long);
+    assert_eq!((&*problems[0].code, &*problems[0].field), ("RANGE", "uid"));
 }
 
 #[test]

@@ -15,6 +15,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
 
+/// Bytes of a UID; Kubernetes has 36.
+const UID_LEN_MAX: usize = 128;
+
 /// The highest VLAN.
 const VLAN_MAX: u32 = 4094;
 
@@ -31,6 +34,8 @@ pub struct Pod {
     pub mac: Mac,
     /// VLAN of its addresses; 0: none.
     pub vlan: u16,
+    /// UID of its object; empty: not known.
+    pub uid: String,
 }
 
 impl Pod {
@@ -55,6 +60,10 @@ impl Pod {
         if vlan.is_none() {
             problems.push(Code::Range, "vlan", format!("{}: 1 to {VLAN_MAX}, or 0 for none", message.vlan));
         }
+        if message.uid.len() > UID_LEN_MAX {
+            let reason = format!("{} bytes: at most {UID_LEN_MAX}", message.uid.len());
+            problems.push(Code::Range, "uid", reason);
+        }
         let addresses = crate::node::one_per_family("addresses", &message.addresses, problems);
         Some(Self {
             port: message.port.clone(),
@@ -62,6 +71,7 @@ impl Pod {
             addresses,
             mac: crate::node::mac("mac", message.mac.as_ref(), true, problems)?,
             vlan: vlan?,
+            uid: message.uid.clone(),
         })
     }
 
@@ -161,7 +171,10 @@ impl Pod {
 
     pub(crate) fn flush(&self, _name: &str, new: Option<&Self>, facts: &Facts<'_>, flush: &mut BTreeSet<Flush>) {
         // Where it is on the wire depends on all of its addresses.
-        let stays = new.filter(|new| new.vlan == self.vlan && new.on_wire(facts.node) == self.on_wire(facts.node));
+        let is_there = |new: &&Self| new.vlan == self.vlan && new.on_wire(facts.node) == self.on_wire(facts.node);
+        // What was decided for another Pod of its name was decided by that one's labels.
+        let is_it = |new: &&Self| self.uid.is_empty() || new.uid.is_empty() || self.uid == new.uid;
+        let stays = new.filter(|new| is_there(new) && is_it(new));
         let gone = |address: &&IpAddr| stays.is_none_or(|new| !new.addresses.contains(address));
         flush.extend(self.addresses.iter().filter(gone).copied().map(Flush::Address));
     }

@@ -90,14 +90,8 @@ fn set_sctp(packet: &mut Packet, l4: L4Header, set: &SetPorts) {
 
 /// The CRC32c over an L4 packet, whatever its segments.
 fn crc_of(mbuf: &Mbuf, l4: L4Header) -> u32 {
-    let (mut skip, mut left, mut crc) = (l4.at, l4.size, u32::MAX);
-    for segment in mbuf.segments() {
-        let piece = segment.get(skip..).unwrap_or_default();
-        skip = skip.saturating_sub(segment.len());
-        let piece = &piece[..piece.len().min(left)];
-        left -= piece.len();
-        crc = crc32c(crc, piece);
-    }
+    let mut crc = u32::MAX;
+    mbuf.visit(l4.at, l4.size, |piece| crc = crc32c(crc, piece));
     !crc
 }
 

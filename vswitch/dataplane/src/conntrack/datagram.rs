@@ -55,19 +55,11 @@ impl Datagram<'_> {
                 from -= end - start;
                 continue;
             }
-            let (mut skip, mut here) = (start + from, (end - start - from).min(left));
-            for segment in packet.mbuf.segments() {
-                let piece = segment.get(skip..).unwrap_or_default();
-                skip = skip.saturating_sub(segment.len());
-                let piece = &piece[..piece.len().min(here)];
-                if !piece.is_empty() {
-                    f(piece);
-                }
-                (here, left) = (here - piece.len(), left - piece.len());
-                if here == 0 {
-                    break;
-                }
+            let here = (end - start - from).min(left);
+            if !packet.mbuf.visit(start + from, here, &mut f) {
+                return false;
             }
+            left -= here;
             from = 0;
             if left == 0 {
                 return true;

@@ -50,23 +50,8 @@ impl Sum {
     #[must_use]
     pub fn of_mbuf(mbuf: &Mbuf, from: usize, to: usize) -> Option<Self> {
         let mut sum = Self::new();
-        let mut left = to.checked_sub(from).filter(|_| to <= mbuf.len())?;
-        let mut skip = from;
-        for segment in mbuf.segments() {
-            if left == 0 {
-                break;
-            }
-            if skip >= segment.len() {
-                skip -= segment.len();
-                continue;
-            }
-            let piece = &segment[skip..];
-            let piece = &piece[..piece.len().min(left)];
-            sum = sum.bytes(piece);
-            left -= piece.len();
-            skip = 0;
-        }
-        (left == 0).then_some(sum)
+        let len = to.checked_sub(from).filter(|_| to <= mbuf.len())?;
+        mbuf.visit(from, len, |piece| sum = sum.bytes(piece)).then_some(sum)
     }
 
     /// Adds bytes behind those already added.

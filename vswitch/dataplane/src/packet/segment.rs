@@ -56,19 +56,15 @@ fn cut(
     if gso_size == 0 || total.div_ceil(gso_size) > GSO_SEGMENTS_MAX {
         return Err(DropReason::Segmentation);
     }
-    let mut payload = Payload::new(mbuf.segments(), headers.payload_start());
+    let start = headers.payload_start();
     let mut done = 0;
     loop {
         let len = gso_size.min(total - done);
         let header = template.fill(done, len, done + len == total).ok_or(DropReason::Segmentation)?;
         let mut segment = pool.mbuf_from(header).ok_or(DropReason::NoMbuf)?;
-        let mut left = len;
-        while left > 0 {
-            let piece = payload.next(left).ok_or(DropReason::Segmentation)?;
-            if !segment.append(piece, pool) {
-                return Err(DropReason::NoMbuf);
-            }
-            left -= piece.len();
+        if !segment.append_from(mbuf, start + done, len, pool) {
+            let is_short = mbuf.len() < start + done + len;
+            return Err(if is_short { DropReason::Segmentation } else { DropReason::NoMbuf });
         }
         template.finish(&mut segment, partial).ok_or(DropReason::Segmentation)?;
         out(segment);
@@ -77,34 +73,6 @@ fn cut(
         if done >= total {
             return Ok(());
         }
-    }
-}
-
-/// Walks the payload of a packet, piece by piece.
-struct Payload<'a, I> {
-    segments: I,
-    piece: &'a [u8],
-}
-
-impl<'a, I: Iterator<Item = &'a [u8]>> Payload<'a, I> {
-    fn new(mut segments: I, mut skip: usize) -> Self {
-        for segment in segments.by_ref() {
-            if let Some(piece) = segment.get(skip..) {
-                return Self { segments, piece };
-            }
-            skip -= segment.len();
-        }
-        Self { segments, piece: &[] }
-    }
-
-    /// The next bytes, at least 1 and at most `max`; none at the end of the packet.
-    fn next(&mut self, max: usize) -> Option<&'a [u8]> {
-        while self.piece.is_empty() {
-            self.piece = self.segments.next()?;
-        }
-        let (piece, rest) = self.piece.split_at(self.piece.len().min(max));
-        self.piece = rest;
-        Some(piece)
     }
 }
 

@@ -234,12 +234,8 @@ fn finish_crc32c(mbuf: &mut Mbuf, start: usize, field: usize, end: usize) -> boo
     if end > mbuf.len() || field + 4 > end || !mbuf.write(field, &[0; 4]) {
         return false;
     }
-    let (mut crc, mut at) = (u32::MAX, 0);
-    for segment in mbuf.segments() {
-        let (from, to) = (start.clamp(at, at + segment.len()) - at, end.clamp(at, at + segment.len()) - at);
-        crc = crc32c(crc, &segment[from..to]);
-        at += segment.len();
-    }
+    let mut crc = u32::MAX;
+    mbuf.visit(start, end.saturating_sub(start), |piece| crc = crc32c(crc, piece));
     mbuf.write(field, &(!crc).to_le_bytes())
 }
 

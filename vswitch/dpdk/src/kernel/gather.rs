@@ -3,6 +3,7 @@
 use super::{VNET_LEN, check};
 use crate::Mbuf;
 use crate::limits::BURST;
+use crate::part::Part;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -57,8 +58,8 @@ impl Gather {
         if count > PER_PACKET_MAX || self.iov.len() + count > CAPACITY {
             return None;
         }
-        self.iov.push(iovec(&packet.header));
-        self.iov.extend(packet.mbuf.segments().map(iovec));
+        self.iov.push(iovec(Part::own(&packet.header)));
+        self.iov.extend(packet.mbuf.parts().map(iovec));
         Some(count)
     }
 
@@ -108,8 +109,8 @@ impl Gather {
 }
 
 /// Points at bytes that the kernel only reads.
-fn iovec(bytes: &[u8]) -> libc::iovec {
-    libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
+fn iovec(part: Part<'_>) -> libc::iovec {
+    libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() }
 }
 
 #[cfg(test)]

@@ -296,6 +296,7 @@ pub(crate) fn all(layout: &Layout) -> Vec<Object> {
             addresses: texts(layout, |family| address(layout, name, family).to_string()),
             mac: octets(mac(name)),
             vlan: 0,
+            uid: String::new(),
         }));
         let (name, pods) = (name.to_owned(), vec![format!("default/{name}")]);
         all.push(Object::AppliedToGroup(v1::AppliedToGroup { name, pods, services: Vec::new() }));

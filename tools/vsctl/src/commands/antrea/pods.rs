@@ -159,6 +159,7 @@ mod tests {
             addresses: vec!["10.10.0.24".to_owned(), "fd00::18".to_owned()],
             mac: Some(MacAddress { octets: vec![2, 0, 0, 0, 0, 1] }),
             vlan,
+            uid: String::new(),
         };
         let web = v1::PodState {
             pod: Some(pod("default/web", 0)),

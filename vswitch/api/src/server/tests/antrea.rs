@@ -44,6 +44,7 @@ fn pod(name: &str, last: u8) -> v1::Pod {
         addresses: vec![format!("10.10.0.{last}")],
         mac: mac(last),
         vlan: 0,
+        uid: String::new(),
     }
 }
 

@@ -177,6 +177,7 @@ async fn pods_of_a_vlan_are_led_across_and_their_zones_are_strict() {
         addresses: vec![format!("172.16.{vlan}.9")],
         mac: mac(9),
         vlan,
+        uid: String::new(),
     };
     let strict = || running.switch.conntrack().tracker().zones_established_after_answer();
     let base = strict();
