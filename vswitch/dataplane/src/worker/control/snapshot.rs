@@ -184,11 +184,23 @@ impl Publisher {
     /// When a worker has not adopted it by then. It adopts it all the same before its next burst.
     /// What the old snapshot owns is kept until [`Publisher::settle`] finds that it has.
     pub fn publish(&self, snapshot: Snapshot, patience: Duration) -> Result<(), Stuck> {
+        let wait = WorkerWait::new(&self.cores).at_most(patience, Some(&self.hurry));
+        self.publish_within(snapshot, wait)
+    }
+
+    /// [`Publisher::publish`], of the snapshot that the switch stops with.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn publish_last(&self, snapshot: Snapshot, patience: Duration) -> Result<(), Stuck> {
+        self.publish_within(snapshot, WorkerWait::new(&self.cores).at_most(patience, None))
+    }
+
+    fn publish_within(&self, snapshot: Snapshot, mut wait: WorkerWait<'_>) -> Result<(), Stuck> {
         // The old one is kept until nobody uses it, so that what it owns is dropped here and not by
         // a worker. (One that sleeps may find itself the last: of what it drops then, ports are
         // waited for when they are closed, and the rest is retired.)
         let (old, target) = self.snapshots.replace(snapshot);
-        let mut wait = WorkerWait::new(&self.cores).at_most(patience, &self.hurry);
         let behind = self.snapshots.quiescence.wait_while(target, |worker, turn| wait.pause(worker, turn));
         if behind.is_some() {
             self.left.lock().push(Left { target, since: wait.began(), _old: old });
@@ -224,6 +236,12 @@ impl Publisher {
         self.hurry.store(true, Relaxed);
     }
 
+    /// Whether the switch stops.
+    #[must_use]
+    pub fn is_hurried(&self) -> bool {
+        self.hurry.load(Relaxed)
+    }
+
     /// Waits until no worker uses what was unpublished before (see [`Quiescence::wait`]), and names
     /// one that keeps everybody waiting. Not for workers themselves. For what must not go on before:
     /// it waits as long as it takes.
@@ -239,7 +257,7 @@ impl Publisher {
     /// # Errors
     /// The worker that has had no quiescent point by then.
     pub fn wait_at_most(&self, patience: Duration) -> Result<(), Stuck> {
-        let mut wait = WorkerWait::new(&self.cores).at_most(patience, &self.hurry);
+        let mut wait = WorkerWait::new(&self.cores).at_most(patience, Some(&self.hurry));
         let quiescence = &self.snapshots.quiescence;
         let behind = quiescence.wait_while(quiescence.begin(), |worker, turn| wait.pause(worker, turn));
         behind.map_or(Ok(()), |worker| Err(Stuck { worker, core: self.cores[worker], since: wait.began() }))

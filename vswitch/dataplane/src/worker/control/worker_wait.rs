@@ -39,8 +39,8 @@ impl<'a> WorkerWait<'a> {
     }
 
     /// For so long at most, and for [`HURRIED`] when `hurry` says so.
-    pub(in crate::worker) fn at_most(self, patience: Duration, hurry: &'a AtomicBool) -> Self {
-        Self { until: Some(self.began + patience), hurry: Some(hurry), ..self }
+    pub(in crate::worker) fn at_most(self, patience: Duration, hurry: Option<&'a AtomicBool>) -> Self {
+        Self { until: Some(self.began + patience), hurry, ..self }
     }
 
     /// Since when it is waited.
