@@ -88,10 +88,8 @@ pub struct PortInfo {
     pub link_speed_mbps: u32,
     /// MTU of the interface of the kernel behind it, in bytes.
     pub interface_mtu: Option<u32>,
-    /// Its device is being opened.
-    pub opening: bool,
     /// Why it is not open, when it is not: it is kept, and opened again on request. Or that its
-    /// interface is gone.
+    /// device is being opened, or that its interface is gone.
     pub error: Option<String>,
     /// Receive queues in use.
     pub rx_queues: u16,

@@ -134,7 +134,6 @@ impl PortState {
             link_up: self.link.up,
             link_speed_mbps: self.link.speed_mbps,
             interface_mtu: opened.and(self.seen_mtu),
-            opening: self.opening.is_some(),
             error: match (&self.opening, &self.opened) {
                 (Some(opening), _) => Some(opening.text()),
                 (None, Ok(opened)) => opened.shared.device.trouble(),
