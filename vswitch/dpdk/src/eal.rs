@@ -145,8 +145,8 @@ impl Eal {
         }
     }
 
-    /// Runs `f` on EAL's thread, and waits for its end as long as it can be hoped for. If the thread
-    /// is busy, `f` runs when it is not any more. So `f` owns what it needs.
+    /// Runs `f` on EAL's thread, and waits for its end as long as it can be hoped for. If the
+    /// thread is busy, `f` runs when it is not any more. So `f` owns what it needs.
     pub(super) fn run_or_leave(&self, what: &str, f: impl FnOnce() + Send + 'static) {
         if self.is_here() {
             return f();
@@ -304,8 +304,8 @@ fn log_to_stderr() {
 
 /// Starts EAL for the tests of this process, once, without hugepages.
 #[cfg(any(test, feature = "testing"))]
-pub fn start_for_tests() -> &'static std::sync::Arc<Eal> {
-    static EAL: std::sync::OnceLock<std::sync::Arc<Eal>> = std::sync::OnceLock::new();
+pub fn start_for_tests() -> &'static Arc<Eal> {
+    static EAL: std::sync::OnceLock<Arc<Eal>> = std::sync::OnceLock::new();
     EAL.get_or_init(|| {
         let config = EalConfig {
             main_core: 0,
@@ -315,6 +315,6 @@ pub fn start_for_tests() -> &'static std::sync::Arc<Eal> {
             pci: false,
             args: Vec::new(),
         };
-        std::sync::Arc::new(Eal::start(&config).expect("EAL starts without hugepages"))
+        Arc::new(Eal::start(&config).expect("EAL starts without hugepages"))
     })
 }

@@ -100,19 +100,18 @@ impl Ethdev {
             let (id, held) = probe(&config.devargs, &name)?;
             let spread = Spread::of(1, &sys::rte_eth_dev_info::default());
             let (able, is_virtio) = ((0, 0), false);
-            let mut device =
-                Self {
-                    eal: on_eal,
-                    name,
-                    id,
-                    rx_offloads: 0,
-                    tx_offloads: 0,
-                    able,
-                    is_virtio,
-                    spread,
-                    held,
-                    pool: pool.clone(),
-                };
+            let mut device = Self {
+                eal: on_eal,
+                name,
+                id,
+                rx_offloads: 0,
+                tx_offloads: 0,
+                able,
+                is_virtio,
+                spread,
+                held,
+                pool: pool.clone(),
+            };
             match device.configure(&config, &pool) {
                 Ok((rx, tx)) => {
                     let rx = (0..rx).map(|queue| EthRxQueue { port: id, queue }).collect();

@@ -34,8 +34,8 @@ impl<T> Published<T> {
         old
     }
 
-    /// Replaces the state, and begins the wait that [`Published::publish`] ends with. What was there
-    /// before is to be kept until no worker is behind.
+    /// Replaces the state, and begins the wait that [`Published::publish`] ends with. What was
+    /// there before is to be kept until no worker is behind.
     pub fn replace(&self, next: T) -> (Arc<T>, u64) {
         let old = std::mem::replace(&mut *self.current.lock(), Arc::new(next));
         // After the state: who sees the number must find the state, or a newer one. The lock orders

@@ -88,8 +88,8 @@ impl Tracker {
     }
 
     /// Takes out the connection at a place, if it may go, and says its zone, and as what it counts.
-    /// Looks before it locks, and again when it has. One whose worker stays inside of a section stays
-    /// for the next time.
+    /// Looks before it locks, and again when it has. One whose worker stays inside of a section
+    /// stays for the next time.
     fn let_go(
         &self,
         place: u32,

@@ -164,7 +164,8 @@ impl Lock {
         Held { said, pass }
     }
 
-    /// [`Self::lock`] with patience: not if it stays locked, or its owner stays inside of a section.
+    /// [`Self::lock`] with patience: not if it stays locked, or its owner stays inside of a
+    /// section.
     pub(super) fn lock_with(&self, sections: &Sections, patience: &mut Patience) -> Option<Held<'_>> {
         assert_outside();
         if patience.is_endless() {

@@ -1,20 +1,21 @@
 //! How the state is changed: turns, publication, and what is left when a worker does not move.
 //!
 //! **Design**: two locks. A *turn* is for changes that workers have to adopt: one at a time has it,
-//! until they have. The lock of the *state* is held for a step, and never while somebody waits for a
-//! worker or a device. So links, ages, MAC addresses and names of tables go on while a change waits.
+//! until they have. The lock of the *state* is held for a step, and never while somebody waits for
+//! a worker or a device. So links, ages, MAC addresses and names of tables go on while a change
+//! waits.
 //!
 //! A change that a worker has not adopted within [`ADOPTION_MAX`] is not taken back, as the other
-//! workers forward by it: its call ends with [`SwitchError::Late`], and what was to be done after it
-//! is left for later ([`Left`]). The worker adopts the change before its next burst. Until then
-//! further changes are refused before they change anything ([`SwitchError::Busy`]).
+//! workers forward by it: its call ends with [`SwitchError::Late`], and what was to be done after
+//! it is left for later. The worker adopts the change before its next burst. Until then further
+//! changes are refused before they change anything ([`SwitchError::Busy`]).
 //!
 //! **Limits**: a change waits for its turn for [`TURN_MAX`] at most.
 
+use super::Switch;
 use super::closing::{self, Closing};
 use super::opening::stopping;
-use super::state::State;
-use super::Switch;
+use super::state::{After, State};
 use crate::info::SwitchError;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
@@ -31,12 +32,6 @@ const TURN_MAX: Duration = Duration::from_secs(60);
 /// Between two looks whether the switch stops.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What is to be done with the state when all workers have adopted a snapshot.
-type After<R> = Box<dyn FnOnce(&Switch, &mut State) -> R + Send>;
-
-/// What a change leaves to be done when a worker did not adopt it in time.
-pub(super) type Left = After<()>;
-
 /// What a change comes to.
 pub(super) enum Step<R> {
     /// Nothing that workers see.
@@ -47,10 +42,7 @@ pub(super) enum Step<R> {
 
 impl<R> Step<R> {
     /// A snapshot, and what then.
-    pub(super) fn publish(
-        snapshot: Snapshot,
-        after: impl FnOnce(&Switch, &mut State) -> R + Send + 'static,
-    ) -> Self {
+    pub(super) fn publish(snapshot: Snapshot, after: impl FnOnce(&Switch, &mut State) -> R + Send + 'static) -> Self {
         Self::Publish(snapshot, Box::new(after))
     }
 }

@@ -67,12 +67,9 @@ impl super::Switch {
     pub(super) fn look_at_mtus(&self, turn: &Turn<'_>) {
         let _: Result<(), SwitchError> = self.change_in(turn, |state| {
             let moved = |port: &PortState| port.interface_mtu().is_some_and(|mtu| Some(mtu) != port.seen_mtu);
-            let moved: Vec<PortId> =
-                state.all_ports().filter(|(_, port)| moved(port)).map(|(id, _)| id).collect();
-            let changed: Vec<PortId> = moved
-                .into_iter()
-                .filter(|id| state.ports.change(*id).is_some_and(PortState::follow_mtu))
-                .collect();
+            let moved: Vec<PortId> = state.all_ports().filter(|(_, port)| moved(port)).map(|(id, _)| id).collect();
+            let changed: Vec<PortId> =
+                moved.into_iter().filter(|id| state.ports.change(*id).is_some_and(PortState::follow_mtu)).collect();
             if changed.is_empty() {
                 return Ok(Step::Done(()));
             }

@@ -1,7 +1,7 @@
 //! The switch itself: the one writer of its state, and its readers.
 //!
-//! **Where in the walk**: beside it. The writer publishes snapshots, which workers adopt between two
-//! bursts.
+//! **Where in the walk**: beside it. The writer publishes snapshots, which workers adopt between
+//! two bursts.
 //!
 //! **Design**: who holds what, and who waits for whom.
 //!
@@ -10,20 +10,23 @@
 //! | [`view`]: readers | a view of one moment, no lock | workers, 150 ms at most |
 //! | [`change`]: the writer | the turn; the state for a step | workers, 5 s at most |
 //! | `edit`: links, ages, MAC addresses, names of tables | the state, for a step | nothing |
-//! | [`opening`]: devices that open | nothing; the port is there, "opening" | the device, 10 s at most |
+//! | [`opening`]: devices that open | nothing; the port is there, "opening" | the device, 8 s at most |
 //! | [`closing`]: devices that close | the turn | workers, 5 s at most |
 //! | [`stop`] | turn and state | workers and threads, 1 s at most |
 //!
 //! A change follows the same steps: check against the state, change it, show the view, publish the
 //! snapshot, wait until the workers have adopted it, do what is left. A view is the state as a
-//! whole, so a reader sees all of a change or nothing. A client that got its answer to a change sees
-//! the change in what it reads next.
+//! whole, so a reader sees all of a change or nothing. A client that got its answer to a change
+//! sees the change in what it reads next.
 //!
 //! **Limits**: the constants of these modules.
 //!
 //! **Threads**: any thread may call [`Switch`]. Workers wait for none of these locks.
 
 mod announce;
+// The real DPDK starts once per process, not once per test.
+#[cfg(all(test, not(feature = "dpdk")))]
+mod bounded_tests;
 mod bridges;
 mod change;
 mod closing;
@@ -52,11 +55,11 @@ use super::access::Access;
 use super::info::{CachesInfo, MempoolInfo, PortEvent, WorkerInfo};
 use parking_lot::Mutex;
 use state::State;
-pub use stop::Stopped;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
+pub use stop::Stopped;
 use tokio::sync::broadcast;
 use view::{Shown, View};
 use vswitch_dataplane::cache::{CacheShared, Collector};

@@ -2,10 +2,10 @@
 //! flows, ageing, load samples.
 
 use super::announce::Announcer;
-use super::companion::Companion;
 use super::change::{Step, Turn};
 #[cfg(feature = "dpdk")]
 use super::closing::Closing;
+use super::companion::Companion;
 use super::port_state::PortState;
 use super::{STARVED_S, Switch};
 use crate::info::{PortEventKind, SwitchError};

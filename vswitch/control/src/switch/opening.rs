@@ -3,14 +3,14 @@
 //! **Design**: a driver may wait for its peer as long as that wishes: a virtio_user device for the
 //! answer of the socket's owner. So a device is opened by a thread of its own, which holds no lock
 //! of the switch. Whoever asked for the port waits for that thread, for [`OPEN_MAX`] at most.
-//! Meanwhile the port is there in the state "opening": its name, its number and its place are taken.
-//! A probe cannot be interrupted. A device that comes later is closed again, and nobody has it.
+//! Meanwhile the port is there in the state "opening": its name, its number and its place are
+//! taken. A probe cannot be interrupted. A device that comes later is closed again, and nobody has
+//! it.
 //!
-//! **Limits**: EAL's one thread probes the devices of DPDK. While it waits for one, further ones are
-//! refused by name ([`vswitch_dpdk`], `eal`). Other kinds of ports are opened beside it.
+//! **Limits**: EAL's one thread probes the devices of DPDK. While it waits for one, further ones
+//! are refused by name ([`vswitch_dpdk`], `eal`). Other kinds of ports are opened beside it.
 
 use super::Switch;
-use super::port_state::PortState;
 use crate::info::SwitchError;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use vswitch_dataplane::port::{self, OpenContext, OpenPort, PortConfig, PortId, PortKind};
 
 /// A device answers within this time, or the call that asks for it ends. A card's driver takes up
-/// to three seconds.
-pub(super) const OPEN_MAX: Duration = Duration::from_secs(10);
+/// to three seconds; clients (`vsctl`) wait for ten.
+pub(super) const OPEN_MAX: Duration = Duration::from_secs(8);
 
 /// Between two looks whether the switch stops.
 const LOOK: Duration = Duration::from_millis(50);
@@ -168,30 +168,6 @@ impl Switch {
             NotOpened::Stopping => stopping(),
         }
     }
-
-    /// Ports whose device came or failed when nobody waited for it any more: those of clients go,
-    /// those of the configuration file are kept as ones that did not open. The monitor.
-    pub(super) fn end_openings(&self) {
-        let _ = self.edit(|state| {
-            let is_over = |port: &PortState| port.opening.as_ref().is_some_and(|opening| opening.is_over());
-            let over: Vec<PortId> = state.ports.all().filter(|(_, port)| is_over(port)).map(|(id, _)| id).collect();
-            if over.is_empty() {
-                return Ok(());
-            }
-            for id in over {
-                let Some(port) = state.ports.change(id) else { continue };
-                let (name, bridge) = (port.config.name.clone(), port.bridge.clone());
-                if port.opening.take().is_some_and(|opening| opening.kept) {
-                    port.opened = Err(TOO_LATE.to_owned());
-                } else {
-                    state.ports[id.index()] = None;
-                }
-                tracing::warn!(bridge, port = name, "a device came, or failed, too late: it is closed");
-            }
-            self.show(state);
-            Ok(())
-        });
-    }
 }
 
 /// The switch stops.
@@ -235,7 +211,10 @@ mod tests {
                     });
                 });
                 let late = opening.wait(if stops { Duration::from_secs(60) } else { Duration::ZERO }, || stops);
-                assert!(matches!(&late, Err(NotOpened::Late) if !stops) || matches!(&late, Err(NotOpened::Stopping) if stops));
+                assert!(
+                    matches!(&late, Err(NotOpened::Late) if !stops)
+                        || matches!(&late, Err(NotOpened::Stopping) if stops)
+                );
                 assert!(!opening.is_over(), "the thread is at work");
                 drop(go);
                 thread.join().expect("no panic");

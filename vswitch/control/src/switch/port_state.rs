@@ -5,12 +5,11 @@
 //! workers count and what links say is behind `Arc`s of its own, and is always of now.
 
 use super::opening::Opening;
-use super::rxqs::Usage;
 use crate::info::PortInfo;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use vswitch_dataplane::observe::PortTotals;
 use vswitch_dataplane::packet::Mac;
 use vswitch_dataplane::pipeline::PortFacts;
@@ -51,6 +50,25 @@ pub(super) struct Rxq {
     pub(super) worker: usize,
     pub(super) pinned: bool,
     pub(super) usage: Arc<Usage>,
+}
+
+/// How busy a queue keeps its worker. The writer writes it, readers read it.
+#[derive(Debug, Default)]
+pub(super) struct Usage {
+    /// Bits of the part of its worker's time, 0 to 1, smoothed over seconds.
+    part: AtomicU64,
+    /// Cycles at the last sample.
+    pub(super) sampled: AtomicU64,
+}
+
+impl Usage {
+    pub(super) fn get(&self) -> f64 {
+        f64::from_bits(self.part.load(Relaxed))
+    }
+
+    pub(super) fn set(&self, part: f64) {
+        self.part.store(part.to_bits(), Relaxed);
+    }
 }
 
 /// Ports by [`PortId`]. A clone is cheap.

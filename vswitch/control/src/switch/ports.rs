@@ -128,6 +128,30 @@ impl Switch {
         });
     }
 
+    /// Ports whose device came or failed when nobody waited for it any more: those of clients go,
+    /// those of the configuration file are kept as ones that did not open. The monitor.
+    pub(super) fn end_openings(&self) {
+        let _ = self.edit(|state| {
+            let is_over = |port: &PortState| port.opening.as_ref().is_some_and(|opening| opening.is_over());
+            let over: Vec<PortId> = state.ports.all().filter(|(_, port)| is_over(port)).map(|(id, _)| id).collect();
+            if over.is_empty() {
+                return Ok(());
+            }
+            for id in over {
+                let Some(port) = state.ports.change(id) else { continue };
+                let (name, bridge) = (port.config.name.clone(), port.bridge.clone());
+                if port.opening.take().is_some_and(|opening| opening.is_kept()) {
+                    port.opened = Err(opening::TOO_LATE.to_owned());
+                } else {
+                    state.ports[id.index()] = None;
+                }
+                tracing::warn!(bridge, port = name, "a device came, or failed, too late: it is closed");
+            }
+            self.show(state);
+            Ok(())
+        });
+    }
+
     /// Removes a port: workers let go of it, its addresses are forgotten, its device is closed.
     ///
     /// # Errors
@@ -199,8 +223,8 @@ impl State {
     }
 }
 
-/// The port as it is with its device, or with the reason why it has none (and whether that may still
-/// come). A device that is refused stays in `opened`.
+/// The port as it is with its device, or with the reason why it has none (and whether that may
+/// still come). A device that is refused stays in `opened`.
 fn take_in(
     state: &mut State,
     reserved: &Reserved,

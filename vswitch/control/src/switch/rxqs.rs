@@ -6,7 +6,6 @@ use super::port_state::Rxq;
 use super::state::State;
 use crate::info::{RxqInfo, SwitchError};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use vswitch_dataplane::port::FieldError;
 use vswitch_dpdk::lcore;
@@ -33,23 +32,8 @@ impl State {
             #[allow(clippy::cast_precision_loss)]
             let usage = (now.wrapping_sub(before) as f64 / available).clamp(0.0, 1.0);
             // Half of the old reading: about five seconds of memory at one sample a second.
-            rxq.usage.part.store(f64::midpoint(rxq.usage.get(), usage).to_bits(), Relaxed);
+            rxq.usage.set(f64::midpoint(rxq.usage.get(), usage));
         }
-    }
-}
-
-/// How busy a queue keeps its worker. The writer writes it, readers read it.
-#[derive(Debug, Default)]
-pub(super) struct Usage {
-    /// Bits of the part of its worker's time, 0 to 1, smoothed over seconds.
-    part: AtomicU64,
-    /// Cycles at the last sample.
-    sampled: AtomicU64,
-}
-
-impl Usage {
-    pub(super) fn get(&self) -> f64 {
-        f64::from_bits(self.part.load(Relaxed))
     }
 }
 
@@ -64,22 +48,22 @@ impl Switch {
     /// All receive queues, by worker.
     #[must_use]
     pub fn rxqs(&self) -> Vec<RxqInfo> {
-            let view = self.shown.view();
-            let mut infos = Vec::new();
-            for port in view.all_ports() {
-                let Ok(opened) = &port.opened else { continue };
-                infos.extend(opened.rxqs.iter().map(|rxq| RxqInfo {
-                    bridge: port.bridge.clone(),
-                    port: port.config.name.clone(),
-                    queue: rxq.slot.queue,
-                    core: view.cores[rxq.worker],
-                    pinned: rxq.pinned,
-                    usage_percent: rxq.usage.get() * 100.0,
-                    packets: rxq.slot.packets.get(),
-                }));
-            }
-            infos.sort_by(|a, b| (a.core, &a.port, a.queue).cmp(&(b.core, &b.port, b.queue)));
-            infos
+        let view = self.shown.view();
+        let mut infos = Vec::new();
+        for port in view.all_ports() {
+            let Ok(opened) = &port.opened else { continue };
+            infos.extend(opened.rxqs.iter().map(|rxq| RxqInfo {
+                bridge: port.bridge.clone(),
+                port: port.config.name.clone(),
+                queue: rxq.slot.queue,
+                core: view.cores[rxq.worker],
+                pinned: rxq.pinned,
+                usage_percent: rxq.usage.get() * 100.0,
+                packets: rxq.slot.packets.get(),
+            }));
+        }
+        infos.sort_by(|a, b| (a.core, &a.port, a.queue).cmp(&(b.core, &b.port, b.queue)));
+        infos
     }
 
     /// Pins a receive queue to the worker on a core, or (none) lets it be placed by load again.

@@ -1,10 +1,10 @@
 //! What there is: bridges, ports, receive queues; and the snapshot made of it.
 
-use super::change::Left;
+use super::Switch;
 use super::closing::Closing;
 use super::numbers::Numbers;
 use super::port_state::{PortState, Ports, Rxq};
-use super::view::{BridgeView, no_bridge};
+use super::view::{BridgeView, View, hint, no_bridge};
 use crate::info::{BridgeConfig, SwitchError};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,6 +16,9 @@ use vswitch_dataplane::port::{FieldError, OpenContext, PortConfig, PortId, PortK
 use vswitch_dataplane::worker::{PortView, Snapshot};
 use vswitch_overlay::{Neighbours, Routes};
 
+/// What is to be done with the state when all workers have adopted a snapshot.
+pub(super) type After<R> = Box<dyn FnOnce(&Switch, &mut State) -> R + Send>;
+
 pub(super) struct State {
     pub(super) context: OpenContext,
     /// Core of each worker.
@@ -26,7 +29,7 @@ pub(super) struct State {
     /// What is gone, and not closed yet.
     pub(super) closing: Vec<Closing>,
     /// What is left to be done when all workers have adopted the present snapshot.
-    pub(super) left: Vec<Left>,
+    pub(super) left: Vec<After<()>>,
     /// Of the last port event.
     pub(super) sequence: u64,
     /// What workers' cached decisions are checked against.
@@ -195,6 +198,19 @@ impl State {
         std::mem::take(&mut self.ports).iter_mut().filter_map(Option::take).collect()
     }
 
+    /// What readers are to see, with this world.
+    pub(super) fn view(&self, world: Arc<World>) -> View {
+        View {
+            number: 0,
+            world,
+            cores: Arc::clone(&self.cores),
+            bridges: self.bridges.iter().map(|(name, bridge)| (name.clone(), bridge.shown())).collect(),
+            ports: self.ports.clone(),
+            routes: self.routes.clone(),
+            neighbours: Some(Arc::clone(&self.neighbours)),
+        }
+    }
+
     /// Number of the next world.
     pub(super) fn next_world(&self) -> u64 {
         self.world + 1
@@ -268,10 +284,4 @@ impl State {
         let problem = format!("{peer:?} is in the same bridge");
         Err(FieldError::new("peer", problem, "name a patch port of another bridge").into())
     }
-}
-
-/// What there is, or that there is nothing.
-pub(super) fn hint<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<&str> = names.take(8).collect();
-    if names.is_empty() { format!("there are no {what}") } else { format!("{what} are: {}", names.join(", ")) }
 }

@@ -15,6 +15,9 @@ use vswitch_dataplane::worker::{Snapshot, Worker};
 /// Time for workers and threads of the control side to end.
 const STOP_BUDGET: Duration = Duration::from_secs(1);
 
+/// Time for workers to end that do move, where another does not.
+const END_SOON: Duration = Duration::from_millis(100);
+
 /// How the switch has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -43,16 +46,27 @@ impl Switch {
         }
         self.hurry();
         let until = Instant::now() + STOP_BUDGET;
-        let Engine { mut workers, companions, pool, #[cfg(feature = "dpdk")] eal, .. } =
-            std::mem::take(&mut *self.engine.lock());
+        let Engine {
+            mut workers,
+            companions,
+            pool,
+            #[cfg(feature = "dpdk")]
+            eal,
+            ..
+        } = std::mem::take(&mut *self.engine.lock());
         let ended: Vec<bool> = companions.into_iter().map(|companion| companion.stop(until)).collect();
         let mut clean = ended.into_iter().all(|ended| ended);
         clean &= self.close_all(until);
         workers.iter().for_each(Worker::ask_to_stop);
+        // Devices may have taken long to close.
+        let until = Instant::now() + if clean { STOP_BUDGET } else { END_SOON };
         let mut stuck = Vec::new();
         for (id, worker) in workers.drain(..).enumerate() {
             if let Err(core) = worker.end(until) {
-                tracing::error!(worker = id, "worker-{core} does not end: what it may use is left to the process's end");
+                tracing::error!(
+                    worker = id,
+                    "worker-{core} does not end: what it may use is left to the process's end"
+                );
                 stuck.push(id);
             }
         }

@@ -165,16 +165,16 @@ impl Switch {
     #[must_use]
     pub fn neighbours(&self) -> Vec<NeighbourInfo> {
         let view = self.shown.view();
-            let now = Millis::now().0;
-            let bridge = |id: u32| view.bridges.values().find(|bridge| bridge.id == id);
-            let info = |listed: vswitch_overlay::neighbours::Listed| NeighbourInfo {
-                bridge: bridge(listed.bridge).map(|bridge| bridge.config.name.clone()).unwrap_or_default(),
-                address: listed.ip,
-                mac: listed.mac.map(Mac),
-                // Of one that has not answered there is nothing to be old.
-                age_s: if listed.mac.is_some() { now.saturating_sub(listed.heard_ms) / 1000 } else { 0 },
-            };
-            view.neighbours.iter().flat_map(|neighbours| neighbours.dump()).map(info).collect()
+        let now = Millis::now().0;
+        let bridge = |id: u32| view.bridges.values().find(|bridge| bridge.id == id);
+        let info = |listed: vswitch_overlay::neighbours::Listed| NeighbourInfo {
+            bridge: bridge(listed.bridge).map(|bridge| bridge.config.name.clone()).unwrap_or_default(),
+            address: listed.ip,
+            mac: listed.mac.map(Mac),
+            // Of one that has not answered there is nothing to be old.
+            age_s: if listed.mac.is_some() { now.saturating_sub(listed.heard_ms) / 1000 } else { 0 },
+        };
+        view.neighbours.iter().flat_map(|neighbours| neighbours.dump()).map(info).collect()
     }
 
     /// The table of neighbours in numbers.
@@ -262,7 +262,14 @@ impl Switch {
     /// What packets are taken for ones of our tunnels by: kind, UDP port (0: GRE), name.
     #[must_use]
     pub fn tunnel_listeners(&self) -> Vec<(String, u16)> {
-        self.shown.view().world.tunnels.listeners().into_iter().map(|(kind, port)| (listener_name(kind, port), port)).collect()
+        self.shown
+            .view()
+            .world
+            .tunnels
+            .listeners()
+            .into_iter()
+            .map(|(kind, port)| (listener_name(kind, port), port))
+            .collect()
     }
 
     /// What Geneve's options are called in a bridge.

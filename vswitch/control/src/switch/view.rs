@@ -11,7 +11,6 @@
 //! world than that then.
 
 use super::port_state::{PortState, Ports};
-use super::state::{State, hint};
 use crate::info::{BridgeConfig, SwitchError};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -29,8 +28,8 @@ const READ_WAIT: Duration = Duration::from_millis(150);
 /// The state of one moment.
 #[derive(Debug, Default)]
 pub(super) struct View {
-    /// Counts views.
-    number: u64,
+    /// Counts views that were shown.
+    pub(super) number: u64,
     /// The world that workers get with it, or had when it was shown.
     pub(super) world: Arc<World>,
     pub(super) cores: Arc<[u32]>,
@@ -69,6 +68,12 @@ impl View {
 /// A bridge of this name is not among these.
 pub(super) fn no_bridge<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> SwitchError {
     SwitchError::NotFound { what: "bridge", name: name.to_owned(), hint: hint("bridges", names) }
+}
+
+/// What there is, or that there is nothing.
+pub(super) fn hint<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.take(8).collect();
+    if names.is_empty() { format!("there are no {what}") } else { format!("{what} are: {}", names.join(", ")) }
 }
 
 /// The present view, and whether workers are about to adopt it.
@@ -124,21 +129,6 @@ impl Shown {
             *self.pending.lock() = Some(view.number);
         }
         std::mem::replace(&mut *present, Arc::new(view))
-    }
-}
-
-impl State {
-    /// What readers are to see, with this world.
-    pub(super) fn view(&self, world: Arc<World>) -> View {
-        View {
-            number: 0,
-            world,
-            cores: Arc::clone(&self.cores),
-            bridges: self.bridges.iter().map(|(name, bridge)| (name.clone(), bridge.shown())).collect(),
-            ports: self.ports.clone(),
-            routes: self.routes.clone(),
-            neighbours: Some(Arc::clone(&self.neighbours)),
-        }
     }
 }
 

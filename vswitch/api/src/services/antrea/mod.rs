@@ -42,8 +42,8 @@ pub(crate) struct AntreaServices {
     antrea: Arc<Antrea>,
     /// Syncs that are being received.
     syncs: Arc<Syncs>,
-    /// Reads and changes at a time: they wait for each other anyway, and are not to keep others from
-    /// the switch meanwhile.
+    /// Reads and changes at a time: they wait for each other anyway, and are not to keep others
+    /// from the switch meanwhile.
     reads: Arc<Pool>,
     changes: Arc<Pool>,
     /// Walks through all connections for records: they take as long as their readers.

@@ -33,8 +33,8 @@ mod refs;
 mod tests;
 
 pub(super) use expire::{deadline, look_at};
-pub use options::check_filter;
 pub use info::{Applied, FlowCount, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, Refused, RemovedReason, TableInfo};
+pub use options::check_filter;
 
 use super::{Changes, Program, Rule};
 use crate::time::Millis;

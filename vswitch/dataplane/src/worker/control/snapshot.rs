@@ -211,8 +211,8 @@ impl Publisher {
         Ok(())
     }
 
-    /// Whether every worker has adopted the present snapshot since [`Publisher::publish`] gave up to
-    /// wait for it. Does not wait.
+    /// Whether every worker has adopted the present snapshot since [`Publisher::publish`] gave up
+    /// to wait for it. Does not wait.
     ///
     /// # Errors
     /// The worker that has not.
@@ -243,8 +243,8 @@ impl Publisher {
     }
 
     /// Waits until no worker uses what was unpublished before (see [`Quiescence::wait`]), and names
-    /// one that keeps everybody waiting. Not for workers themselves. For what must not go on before:
-    /// it waits as long as it takes.
+    /// one that keeps everybody waiting. Not for workers themselves. For what must not go on
+    /// before: it waits as long as it takes.
     pub fn wait(&self) {
         let mut wait = WorkerWait::new(&self.cores);
         self.snapshots.quiescence.wait(|worker, turn| {
