@@ -193,7 +193,7 @@ impl Switch {
 
 impl Drop for Switch {
     fn drop(&mut self) {
-        let _ = self.stop();
+        self.stop();
     }
 }
 

@@ -20,7 +20,6 @@ const END_SOON: Duration = Duration::from_millis(100);
 
 /// How the switch has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
 pub enum Stopped {
     /// All of it.
     Clean,
