@@ -88,6 +88,8 @@ pub struct PortInfo {
     pub link_speed_mbps: u32,
     /// MTU of the interface of the kernel behind it, in bytes.
     pub interface_mtu: Option<u32>,
+    /// Its device is being opened for the first time: nobody was told that it is there.
+    pub opening: bool,
     /// Why it is not open, when it is not: it is kept, and opened again on request. Or that its
     /// device is being opened, or that its interface is gone.
     pub error: Option<String>,

@@ -192,10 +192,9 @@ impl Eal {
 impl Drop for Eal {
     fn drop(&mut self) {
         self.calls.take();
-        let thread = self.thread.take();
-        if self.busy().is_none()
-            && let Some(thread) = thread
-        {
+        // A call that was withdrawn may have had the last reference: then this is EAL's thread.
+        let joins = !self.is_here() && self.busy().is_none();
+        if let Some(thread) = self.thread.take().filter(|_| joins) {
             let _ = thread.join();
         }
     }

@@ -2,11 +2,10 @@
 
 use super::Switch;
 use super::change::Step;
-use super::closing::Closing;
 use super::port_state::PortState;
 use super::state::BridgeState;
 use super::view::BridgeView;
-use crate::info::{BridgeChange, BridgeConfig, BridgeInfo, FailMode, PortEventKind, SwitchError};
+use crate::info::{BridgeChange, BridgeConfig, BridgeInfo, FailMode, SwitchError};
 use std::sync::Arc;
 use vswitch_dataplane::limits;
 use vswitch_dataplane::time::Millis;
@@ -64,8 +63,7 @@ impl Switch {
                     state.neighbours.flush(Some(bridge.id));
                 }
                 for port in gone {
-                    switch.event(state, PortEventKind::Removed, &port);
-                    state.closing.extend(Closing::of(&port));
+                    switch.removed(state, &port);
                 }
             }))
         })

@@ -278,8 +278,9 @@ impl Switch {
 /// Names of a bridge's ports and tables at one moment.
 pub(super) fn names(view: &View, bridge: &str) -> Result<NameMap, SwitchError> {
     let tables = &view.bridge(bridge)?.tables;
-    let ports: Vec<(String, u32)> =
-        view.ports.of(bridge).map(|(_, port)| (port.config.name.clone(), port.number)).collect();
+    // Nobody is to rely on one that may never have been there.
+    let ports = view.ports.of(bridge).filter(|(_, port)| !port.is_new());
+    let ports: Vec<(String, u32)> = ports.map(|(_, port)| (port.config.name.clone(), port.number)).collect();
     Ok(NameMap {
         port_names: ports.iter().map(|(name, number)| (*number, name.clone())).collect(),
         ports: ports.into_iter().collect(),

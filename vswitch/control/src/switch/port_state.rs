@@ -139,6 +139,11 @@ impl PortState {
         self.link_up.store(link.up, Relaxed);
     }
 
+    /// Its device is being opened for the first time: if that fails, it was never there.
+    pub(super) fn is_new(&self) -> bool {
+        self.opening.as_ref().is_some_and(|opening| !opening.is_kept())
+    }
+
     /// As the API shows it.
     pub(super) fn info(&self) -> PortInfo {
         let opened = self.opened.as_ref().ok();
@@ -152,6 +157,7 @@ impl PortState {
             link_up: self.link.up,
             link_speed_mbps: self.link.speed_mbps,
             interface_mtu: opened.and(self.seen_mtu),
+            opening: self.is_new(),
             error: match (&self.opening, &self.opened) {
                 (Some(opening), _) => Some(opening.text()),
                 (None, Ok(opened)) => opened.shared.device.trouble(),

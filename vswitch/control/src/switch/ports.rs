@@ -169,8 +169,7 @@ impl Switch {
                     bridge.fdb.flush(|entry| entry.port == id);
                     bridge.numbers.free(port.number, Millis::now());
                 }
-                switch.event(state, PortEventKind::Removed, &port);
-                state.closing.extend(Closing::of(&port));
+                switch.removed(state, &port);
             }))
         })
     }
@@ -183,6 +182,14 @@ impl Switch {
         let view = self.shown.view();
         view.bridge(bridge)?;
         Ok(view.ports.infos(bridge))
+    }
+
+    /// A port has left the snapshot that workers have.
+    pub(super) fn removed(&self, state: &mut State, port: &PortState) {
+        if !port.is_new() {
+            self.event(state, PortEventKind::Removed, port);
+        }
+        state.closing.extend(Closing::of(port));
     }
 
     /// Tells subscribers what happened to a port.

@@ -208,9 +208,7 @@ fn silent(bed: &Bed, name: &str) -> (UnixListener, Child) {
     let devargs = format!("net_virtio_user_{name},path={},queue_size=256", path.display());
     let child =
         start(&bed.switch, &["add-port", BRIDGE, name, "--type", "dpdk", "--devargs", &devargs, "--number", "9"]);
-    wait_for("the device is being opened", LIMIT, || {
-        bed.switch.vsctl_ok(&["show"]).contains("opening since ")
-    });
+    wait_for("the device is being opened", LIMIT, || bed.switch.vsctl_ok(&["show"]).contains("opening since "));
     (listener, child)
 }
 
@@ -226,6 +224,8 @@ fn a_device_that_does_not_answer_holds_up_nobody() {
     bed.switch.vsctl_ok(&["add-port", BRIDGE, "p3", "--type", "dummy"]);
     READS[..4].iter().for_each(|read| drop(bed.switch.vsctl_ok(read)));
     assert_eq!(bed.ports("p1", &udp(1)), ["p2"]);
+    let named = bed.vsctl("add-flow", &["in_port=mute,actions=drop"], None);
+    assert!(named.is_err(), "nobody is to rely on a port that may never have been there");
     assert!(is_running(&mut opening), "something waited for the device");
     for (args, reason) in [
         (&["mute", "--type", "dummy"][..], "port \"mute\" already exists"),
