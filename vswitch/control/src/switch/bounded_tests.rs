@@ -48,8 +48,8 @@ fn read(switch: &Switch) -> usize {
     switch.subscribe_flows(bridge).expect("events");
     let input = TraceInput::Flow("in_port=1".to_owned());
     switch.trace(bridge, &input, &TraceHow::default()).expect("a story");
-    (switch.megaflows(None), switch.rxqs(), switch.routes(), switch.neighbours(), switch.tunnel_listeners());
-    (switch.neighbour_stats(), switch.mempool(), switch.workers(), switch.healthy());
+    let _ = (switch.megaflows(None), switch.rxqs(), switch.routes(), switch.neighbours(), switch.tunnel_listeners());
+    let _ = (switch.neighbour_stats(), switch.mempool(), switch.workers(), switch.healthy());
     assert_eq!(switch.bridges().len(), 1);
     switch.ports(bridge).expect("ports").len()
 }
