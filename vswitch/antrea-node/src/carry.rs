@@ -69,7 +69,7 @@ impl Antrea {
                 return Ok(refused(result, None, &problem));
             }
             let leaving = moved::leaving(&*self.switch, &bridge, updates);
-            if let Err(error) = self.switch.write_pipeline(&bridge, updates) {
+            if let Err(error) = self.write_flows(&bridge, updates) {
                 let WriteError::Refused(refusal) = error else {
                     state.node_state.revert(plan);
                     return Err(error.into());

@@ -22,7 +22,7 @@ pub(super) fn unlearn(switch: &dyn SwitchApi, facts: &Facts<'_>, what: &[Flush])
         }
     }
     if !updates.is_empty() {
-        switch.write_pipeline(bridge, &updates)?;
+        super::written(switch.write_pipeline(bridge, &updates))?;
     }
     Ok(())
 }

@@ -48,6 +48,8 @@ use std::time::Instant;
 use vswitch_antrea::{Code, Desired, Key, NodeState, ObjectKind, Ports, Problem, Problems};
 use vswitch_control::switch::pipeline::WriteError;
 use vswitch_control::{SwitchApi, SwitchError};
+use vswitch_dataplane::pipeline::state::Applied;
+use vswitch_flow::spec::Update;
 use vswitch_proto::antrea::v1;
 
 pub use changes::watch_links;
@@ -62,6 +64,19 @@ pub use show::{OwnedFlow, Shown};
 pub use topic::{Delivery, Reader, Tell};
 pub use traceflow::{Running, TraceflowError};
 pub use underlay::maintain_wire;
+
+/// What became of a transaction. One that a worker has not adopted in time is there: workers that
+/// forward packets have it, and that one adopts it before its next packets. What is planned on it
+/// holds.
+fn written(result: Result<Applied, WriteError>) -> Result<(), WriteError> {
+    match result {
+        Err(WriteError::Switch(SwitchError::Late(reason))) => {
+            tracing::warn!(reason, "flows of Antrea's are written, and not in force everywhere yet");
+            Ok(())
+        }
+        result => result.map(|_| ()),
+    }
+}
 
 /// Why a call came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -228,6 +243,11 @@ impl Antrea {
     /// There is a Node.
     pub fn is_initialized(&self) -> bool {
         self.state.lock().node_state.node().is_some()
+    }
+
+    /// Writes a transaction. One that a worker adopts late is written.
+    fn write_flows(&self, bridge: &str, updates: &[Update]) -> Result<(), WriteError> {
+        written(self.switch.write_pipeline(bridge, updates))
     }
 
     /// Ports of a bridge as they are now.

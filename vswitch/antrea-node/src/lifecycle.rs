@@ -114,7 +114,7 @@ impl Antrea {
         self.track_strictly(new.as_deref());
         self.track_vlans_strictly(state, plan.compiled());
         if state.gate_open
-            && let Err(error) = self.switch.write_pipeline(&node.bridge, &plan.updates)
+            && let Err(error) = self.write_flows(&node.bridge, &plan.updates)
         {
             self.stay(state, plan, wire);
             self.forget_tables(&node.bridge, named);
@@ -291,7 +291,7 @@ impl Antrea {
         let node = Arc::clone(node);
         self.leave_wire(state);
         if state.gate_open {
-            self.switch.write_pipeline(&node.bridge, &state.node_state.store().nothing())?;
+            self.write_flows(&node.bridge, &state.node_state.store().nothing())?;
         }
         state.node_state = NodeState::default();
         state.igmp = super::multicast::Igmp::default();
@@ -317,7 +317,7 @@ impl Antrea {
         if !state.gate_open {
             let bridge = state.bridge()?;
             self.mark(&mut state);
-            self.switch.write_pipeline(&bridge, &state.node_state.store().everything())?;
+            self.write_flows(&bridge, &state.node_state.store().everything())?;
             state.open(&bridge);
             self.follow_wire(&mut state, When::Come);
             self.tell_round(state.round, true);

@@ -183,7 +183,7 @@ impl Antrea {
             let written = if plan.updates.len() > TRANSACTION_UPDATES_MAX {
                 Err(format!("{} changes at once, at most {TRANSACTION_UPDATES_MAX}", plan.updates.len()))
             } else {
-                self.switch.write_pipeline(&bridge, &plan.updates).map(|_| ()).map_err(|error| error.to_string())
+                self.write_flows(&bridge, &plan.updates).map(|_| ()).map_err(|error| error.to_string())
             };
             if let Err(reason) = written {
                 state.node_state.revert(plan);

@@ -89,7 +89,7 @@ impl Antrea {
             tracing::warn!(ports = ?missing, "objects wait for ports of theirs to be added again");
         }
         if opens {
-            match self.switch.write_pipeline(&bridge, &state.node_state.store().everything()) {
+            match self.write_flows(&bridge, &state.node_state.store().everything()) {
                 Ok(_) => {
                     state.open(&bridge);
                     state.restored = true;
@@ -129,7 +129,7 @@ impl Antrea {
             }
         };
         if state.gate_open
-            && let Err(error) = self.switch.write_pipeline(bridge, &plan.updates)
+            && let Err(error) = self.write_flows(bridge, &plan.updates)
         {
             tracing::error!(port, %error, "the pipeline refused what objects with this port came to; report it");
             state.node_state.revert(plan);

@@ -276,7 +276,7 @@ impl Antrea {
             }
         }
         if !updates.is_empty() {
-            self.switch.write_pipeline(&bridge, &updates)?;
+            self.write_flows(&bridge, &updates)?;
             tracing::warn!(
                 bridge,
                 repaired = updates.len(),

@@ -226,7 +226,7 @@ impl Antrea {
         let Some(plan) = state.node_state.plan_end_of_traceflow(traceflow) else { return };
         let bridge = state.bridge();
         let written = if state.gate_open && !plan.updates.is_empty() {
-            bridge.and_then(|bridge| Ok(self.switch.write_pipeline(&bridge, &plan.updates).map(|_| ())?))
+            bridge.and_then(|bridge| Ok(self.write_flows(&bridge, &plan.updates).map(|_| ())?))
         } else {
             Ok(())
         };

@@ -184,7 +184,7 @@ impl Antrea {
     pub(super) fn leave_wire(&self, state: &mut State) {
         let written = std::mem::take(&mut state.under);
         let Some(place) = &written.place else { return };
-        if let Err(error) = self.switch.write_pipeline(&place.bridge, &[clear()]) {
+        if let Err(error) = self.write_flows(&place.bridge, &[clear()]) {
             tracing::debug!(bridge = place.bridge, %error, "the bridge behind the uplink is gone");
         }
         let mut vteps = written.vteps;
@@ -214,7 +214,7 @@ impl Antrea {
             updates.extend(come.iter().filter_map(|(flow, _)| Some(Update::AddFlow(FlowSpec::clone(flow.as_ref()?)))));
         }
         for updates in updates.chunks(TRANSACTION_UPDATES_MAX) {
-            if let Err(error) = self.switch.write_pipeline(&place.bridge, updates) {
+            if let Err(error) = self.write_flows(&place.bridge, updates) {
                 tracing::error!(bridge = place.bridge, %error, "the bridge behind the uplink refuses its flows; it is tried again");
                 written.again();
                 return;
@@ -343,7 +343,7 @@ impl Antrea {
         };
         if state.gate_open
             && !plan.updates.is_empty()
-            && let Err(error) = self.switch.write_pipeline(bridge, &plan.updates)
+            && let Err(error) = self.write_flows(bridge, &plan.updates)
         {
             tracing::error!(%error, "the pipeline refused the way to the wire; report it");
             state.node_state.revert(plan);

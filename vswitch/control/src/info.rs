@@ -88,8 +88,10 @@ pub struct PortInfo {
     pub link_speed_mbps: u32,
     /// MTU of the interface of the kernel behind it, in bytes.
     pub interface_mtu: Option<u32>,
+    /// Its device is being opened for the first time: nobody was told that it is there.
+    pub opening: bool,
     /// Why it is not open, when it is not: it is kept, and opened again on request. Or that its
-    /// interface is gone.
+    /// device is being opened, or that its interface is gone.
     pub error: Option<String>,
     /// Receive queues in use.
     pub rx_queues: u16,
@@ -329,7 +331,7 @@ pub struct MempoolInfo {
     pub heap_bytes: u64,
 }
 
-/// Why a change was refused. Nothing was changed.
+/// Why a change was refused. Nothing was changed, but for [`SwitchError::Late`].
 #[derive(Debug, thiserror::Error)]
 pub enum SwitchError {
     /// It does not exist.
@@ -374,6 +376,13 @@ pub enum SwitchError {
     /// Not in this state.
     #[error("{0}")]
     Precondition(String),
+    /// Not now: something else has to end first. Nothing was changed; trying again helps.
+    #[error("{0}")]
+    Busy(String),
+    /// Something did not answer in time. The change is made, and not in force everywhere yet; or
+    /// the device of a port may still come. The text says which.
+    #[error("{0}")]
+    Late(String),
 }
 
 /// A route for tunnels, as its owner describes it.

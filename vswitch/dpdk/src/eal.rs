@@ -1,9 +1,11 @@
 //! The environment abstraction layer: started once per process, on a thread of its own.
 
 use dpdk_sys as sys;
+use parking_lot::Mutex;
 use std::ffi::{CStr, CString, c_char};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// How to start EAL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,12 +35,43 @@ pub struct EalError {
 
 type Call = Box<dyn FnOnce() + Send>;
 
+/// A call in front that has been at work for so long may be for ever: a driver waits for its peer
+/// as long as that wishes. What is behind it is refused then, or not waited for.
+const BUSY_MAX: Duration = Duration::from_secs(2);
+
+/// A call that has begun is waited for as long, where nobody needs its result.
+const DONE_MAX: Duration = Duration::from_secs(10);
+
+/// Between two looks at the call in front.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// EAL's thread has been at work for long.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("EAL is busy with {what} since {} s", .since.elapsed().as_secs())]
+pub struct Busy {
+    /// What it does, and for which device.
+    pub what: String,
+    /// Since when.
+    pub since: Instant,
+}
+
+/// How far a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Queued,
+    Begun,
+    /// It is not to begin any more.
+    Withdrawn,
+}
+
 /// The running EAL. Calls that DPDK wants from one thread go through [`Eal::run`]. Dropping it
-/// cleans EAL up.
+/// cleans EAL up, unless its thread is at work.
 #[derive(Debug)]
 pub struct Eal {
     calls: Option<mpsc::Sender<Call>>,
     thread: Option<JoinHandle<()>>,
+    /// What the thread does now.
+    front: Arc<Mutex<Option<Busy>>>,
 }
 
 impl Eal {
@@ -68,7 +101,7 @@ impl Eal {
             })
             .expect("a thread can be started");
         match started.recv() {
-            Ok(Ok(())) => Ok(Self { calls: Some(calls), thread: Some(thread) }),
+            Ok(Ok(())) => Ok(Self { calls: Some(calls), thread: Some(thread), front: Arc::default() }),
             Ok(Err(error)) => Err(error),
             Err(_) => {
                 Err(EalError { args: String::new(), reason: "its thread died".to_owned(), hint: "see its output" })
@@ -76,29 +109,92 @@ impl Eal {
         }
     }
 
-    /// Runs `f` on EAL's thread and waits for its result. From that thread itself, just runs it.
+    /// What EAL's thread has been doing for long, if it has. It may do it for ever.
+    #[must_use]
+    pub fn busy(&self) -> Option<Busy> {
+        self.front.lock().clone().filter(|busy| busy.since.elapsed() >= BUSY_MAX)
+    }
+
+    /// Runs `f` on EAL's thread and waits for its result, as long as that takes once it has begun.
+    /// From that thread itself, just runs it. `what`: what others are told meanwhile.
+    ///
+    /// # Errors
+    /// When the thread is busy with something else. Then `f` does not run.
     ///
     /// # Panics
     /// When an earlier call panicked and took the thread with it.
-    pub fn run<R: Send + 'static>(&self, f: impl FnOnce() -> R + Send + 'static) -> R {
-        let thread = self.thread.as_ref().expect("present until drop");
-        if thread.thread().id() == std::thread::current().id() {
+    pub fn run<R: Send + 'static>(&self, what: &str, f: impl FnOnce() -> R + Send + 'static) -> Result<R, Busy> {
+        if self.is_here() {
+            return Ok(f());
+        }
+        let stage = Arc::new(Mutex::new(Stage::Queued));
+        let result = self.send(what, &stage, f);
+        loop {
+            match result.recv_timeout(LOOK) {
+                Ok(result) => return Ok(result),
+                Err(mpsc::RecvTimeoutError::Disconnected) => panic!("EAL's thread lives"),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            let mut stage = stage.lock();
+            if *stage == Stage::Queued
+                && let Some(busy) = self.busy()
+            {
+                *stage = Stage::Withdrawn;
+                return Err(busy);
+            }
+        }
+    }
+
+    /// Runs `f` on EAL's thread, and waits for its end as long as it can be hoped for. If the
+    /// thread is busy, `f` runs when it is not any more. So `f` owns what it needs.
+    pub(super) fn run_or_leave(&self, what: &str, f: impl FnOnce() + Send + 'static) {
+        if self.is_here() {
             return f();
         }
+        let done = self.send(what, &Arc::new(Mutex::new(Stage::Queued)), f);
+        let until = Instant::now() + DONE_MAX;
+        while matches!(done.recv_timeout(LOOK), Err(mpsc::RecvTimeoutError::Timeout)) {
+            let busy = self.busy().filter(|busy| busy.what != what || Instant::now() >= until);
+            if let Some(busy) = busy {
+                tracing::warn!("{what}: left for later: {busy}");
+                return;
+            }
+        }
+    }
+
+    fn is_here(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id())
+    }
+
+    fn send<R: Send + 'static>(
+        &self,
+        what: &str,
+        stage: &Arc<Mutex<Stage>>,
+        f: impl FnOnce() -> R + Send + 'static,
+    ) -> mpsc::Receiver<R> {
         let (answer, result) = mpsc::sync_channel(1);
+        let (what, stage, front) = (what.to_owned(), Arc::clone(stage), Arc::clone(&self.front));
         let call: Call = Box::new(move || {
-            let _ = answer.send(f());
+            if std::mem::replace(&mut *stage.lock(), Stage::Begun) == Stage::Withdrawn {
+                return;
+            }
+            *front.lock() = Some(Busy { what, since: Instant::now() });
+            let result = f();
+            *front.lock() = None;
+            let _ = answer.send(result); // perhaps nobody waits any more
         });
         let calls = self.calls.as_ref().expect("present until drop");
         calls.send(call).expect("EAL's thread lives");
-        result.recv().expect("EAL's thread lives")
+        result
     }
 }
 
 impl Drop for Eal {
     fn drop(&mut self) {
         self.calls.take();
-        if let Some(thread) = self.thread.take() {
+        // A call that was withdrawn may have had the last reference: then this is EAL's thread.
+        let joins = !self.is_here() && self.busy().is_none();
+        if let Some(thread) = self.thread.take().filter(|_| joins) {
             let _ = thread.join();
         }
     }
@@ -207,8 +303,8 @@ fn log_to_stderr() {
 
 /// Starts EAL for the tests of this process, once, without hugepages.
 #[cfg(any(test, feature = "testing"))]
-pub fn start_for_tests() -> &'static std::sync::Arc<Eal> {
-    static EAL: std::sync::OnceLock<std::sync::Arc<Eal>> = std::sync::OnceLock::new();
+pub fn start_for_tests() -> &'static Arc<Eal> {
+    static EAL: std::sync::OnceLock<Arc<Eal>> = std::sync::OnceLock::new();
     EAL.get_or_init(|| {
         let config = EalConfig {
             main_core: 0,
@@ -218,6 +314,6 @@ pub fn start_for_tests() -> &'static std::sync::Arc<Eal> {
             pci: false,
             args: Vec::new(),
         };
-        std::sync::Arc::new(Eal::start(&config).expect("EAL starts without hugepages"))
+        Arc::new(Eal::start(&config).expect("EAL starts without hugepages"))
     })
 }

@@ -4,7 +4,7 @@
 use super::Mempool;
 use super::devargs::{device_name, pci_address, unusable};
 use super::device_paths::hold;
-use super::eal::{Eal, errno_text};
+use super::eal::{Busy, Eal, errno_text};
 pub use super::eth_queue::{EthRxQueue, EthTxQueue};
 use super::paths::Held;
 use super::rss::Spread;
@@ -53,6 +53,13 @@ pub struct EthdevError {
     hint: &'static str,
 }
 
+impl EthdevError {
+    fn busy(device: String, step: &'static str, busy: &Busy) -> Self {
+        let hint = "its peer does not answer: end the peer or make it answer, then try again";
+        Self { device, step, reason: busy.to_string(), hint }
+    }
+}
+
 /// A started device. Dropping it stops, closes and removes it; by then no queue of it may be in
 /// use.
 #[derive(Debug)]
@@ -69,7 +76,9 @@ pub struct Ethdev {
     is_virtio: bool,
     spread: Spread,
     /// Files and directories that its driver knows by the number of their descriptor.
-    _held: Vec<Held>,
+    held: Vec<Held>,
+    /// What it receives into.
+    pool: Mempool,
 }
 
 impl Ethdev {
@@ -85,13 +94,24 @@ impl Ethdev {
         pool: &Mempool,
     ) -> Result<(Self, Vec<EthRxQueue>, Vec<EthTxQueue>), EthdevError> {
         let (on_eal, pool) = (Arc::clone(eal), pool.clone());
-        eal.run(move || {
+        let device = device_name(&config.devargs);
+        let opened = eal.run(&format!("device {device}"), move || {
             let name = device_name(&config.devargs);
             let (id, held) = probe(&config.devargs, &name)?;
             let spread = Spread::of(1, &sys::rte_eth_dev_info::default());
             let (able, is_virtio) = ((0, 0), false);
-            let mut device =
-                Self { eal: on_eal, name, id, rx_offloads: 0, tx_offloads: 0, able, is_virtio, spread, _held: held };
+            let mut device = Self {
+                eal: on_eal,
+                name,
+                id,
+                rx_offloads: 0,
+                tx_offloads: 0,
+                able,
+                is_virtio,
+                spread,
+                held,
+                pool: pool.clone(),
+            };
             match device.configure(&config, &pool) {
                 Ok((rx, tx)) => {
                     let rx = (0..rx).map(|queue| EthRxQueue { port: id, queue }).collect();
@@ -100,7 +120,8 @@ impl Ethdev {
                 }
                 Err(error) => Err(error), // dropping the device removes it
             }
-        })
+        });
+        opened.unwrap_or_else(|busy| Err(EthdevError::busy(device, "probe", &busy)))
     }
 
     fn error(&self, step: &'static str, rc: i32, hint: &'static str) -> EthdevError {
@@ -201,7 +222,12 @@ impl Ethdev {
     pub fn set_mtu(&self, mtu: u16) -> Result<(), EthdevError> {
         let id = self.id;
         // SAFETY: the port exists while self does.
-        let rc = self.eal.run(move || unsafe { sys::rte_eth_dev_set_mtu(id, mtu) });
+        let set = move || unsafe { sys::rte_eth_dev_set_mtu(id, mtu) };
+        let name = self.name.clone();
+        let rc = self
+            .eal
+            .run(&format!("the mtu of device {name}"), set)
+            .map_err(|busy| EthdevError::busy(name, "set its mtu", &busy))?;
         if rc == 0 { Ok(()) } else { Err(self.error("set its mtu", rc, "remove the port and add it with the new mtu")) }
     }
 
@@ -299,7 +325,12 @@ impl Ethdev {
 impl Drop for Ethdev {
     fn drop(&mut self) {
         let (name, id) = (std::mem::take(&mut self.name), self.id);
-        self.eal.run(move || remove(id, &name));
+        // Its driver has them as long as it is there.
+        let (pool, held) = (self.pool.clone(), std::mem::take(&mut self.held));
+        self.eal.run_or_leave(&format!("the end of device {name}"), move || {
+            remove(id, &name);
+            drop((pool, held));
+        });
     }
 }
 

@@ -25,13 +25,23 @@ impl<T> Published<T> {
     /// Replaces the state, and waits until every worker has looked since (or is offline). What was
     /// there before is returned so that it is the caller who drops it. `pause`: see
     /// [`Quiescence::wait`].
-    pub fn publish(&self, next: T, pause: impl FnMut(usize, u32)) -> Arc<T> {
+    pub fn publish(&self, next: T, mut pause: impl FnMut(usize, u32)) -> Arc<T> {
+        let (old, target) = self.replace(next);
+        let _ = self.quiescence.wait_while(target, |worker, turn| {
+            pause(worker, turn);
+            true
+        });
+        old
+    }
+
+    /// Replaces the state, and begins the wait that [`Published::publish`] ends with. What was
+    /// there before is to be kept until no worker is behind.
+    pub fn replace(&self, next: T) -> (Arc<T>, u64) {
         let old = std::mem::replace(&mut *self.current.lock(), Arc::new(next));
         // After the state: who sees the number must find the state, or a newer one. The lock orders
         // that; that workers see the number in time, the epoch does.
         self.version.fetch_add(1, Relaxed);
-        self.quiescence.wait(pause);
-        old
+        (old, self.quiescence.begin())
     }
 
     /// The state, if it is newer than the one of that number (0: than none); the number is then its

@@ -2,7 +2,10 @@
 //! packet.
 //!
 //! **Protocol**. Control side: unpublish (store), then [`Quiescence::wait`]: raise the epoch
-//! (Release), full fence, wait until every worker is offline or has seen that epoch (Acquire).
+//! (Release) and full fence ([`Quiescence::begin`]), then wait until every worker is offline or has
+//! seen that epoch (Acquire). A wait that is given up may go on later, for the same epoch
+//! ([`Quiescence::behind`]).
+//!
 //! Worker, between two bursts: load the epoch (Acquire), look at what is published, store the epoch
 //! as seen (Release). Who has seen the epoch has therefore finished all bursts that began before
 //! the unpublishing, and every later one starts from the new state. A worker that goes online
@@ -60,20 +63,50 @@ impl Quiescence {
         fence(SeqCst);
     }
 
+    /// Begins a wait: what was unpublished before is used by no worker that is not
+    /// [`Quiescence::behind`] what this returns.
+    pub fn begin(&self) -> u64 {
+        let target = self.epoch.fetch_add(1, Release) + 1;
+        fence(SeqCst);
+        target
+    }
+
+    /// The first worker that may still use what was unpublished before that wait began. None: no
+    /// worker does.
+    #[must_use]
+    pub fn behind(&self, target: u64) -> Option<usize> {
+        (0..self.workers.len()).find(|worker| self.is_behind(*worker, target))
+    }
+
+    fn is_behind(&self, worker: usize, target: u64) -> bool {
+        // OFFLINE is larger than every epoch.
+        self.workers[worker].0.load(Acquire) < target
+    }
+
     /// Waits until no worker uses what was unpublished before. Not for workers themselves.
     /// `pause(worker, turn)` is called each time that a worker is found behind: it says how to
     /// wait, and may complain. Turns are counted from 0 for each worker.
     pub fn wait(&self, mut pause: impl FnMut(usize, u32)) {
-        let target = self.epoch.fetch_add(1, Release) + 1;
-        fence(SeqCst);
-        for (worker, seen) in self.workers.iter().enumerate() {
+        let given_up = self.wait_while(self.begin(), |worker, turn| {
+            pause(worker, turn);
+            true
+        });
+        debug_assert_eq!(given_up, None, "only the pause gives a wait up");
+    }
+
+    /// Likewise, for a wait that has begun, as long as `pause` says so. Returns the worker that is
+    /// behind if it does not.
+    pub fn wait_while(&self, target: u64, mut pause: impl FnMut(usize, u32) -> bool) -> Option<usize> {
+        for worker in 0..self.workers.len() {
             let mut turn = 0_u32;
-            // OFFLINE is larger than every epoch.
-            while seen.0.load(Acquire) < target {
-                pause(worker, turn);
+            while self.is_behind(worker, target) {
+                if !pause(worker, turn) {
+                    return Some(worker);
+                }
                 turn = turn.saturating_add(1);
             }
         }
+        None
     }
 }
 

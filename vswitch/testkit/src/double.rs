@@ -48,6 +48,7 @@ fn described(bridge: &str, config: PortConfig, number: u32) -> PortInfo {
         link_up: true,
         link_speed_mbps: 0,
         interface_mtu: None,
+        opening: false,
         error: None,
         rx_queues: 1,
         tx_queues: 1,

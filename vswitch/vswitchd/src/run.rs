@@ -10,14 +10,16 @@ use tokio::runtime::Runtime;
 use tokio::time::MissedTickBehavior;
 use vswitch_api::server;
 use vswitch_control::config::{ConfigErrors, SOCKET_DEFAULT};
+use vswitch_control::switch::Stopped;
 use vswitch_control::{Switch, SwitchConfig};
 use vswitch_dpdk::lcore;
+use vswitch_dpdk::process::exit_now;
 
 /// Threads of the control side: one may wait for the other's work, none is on a worker's core.
 const CONTROL_THREADS: usize = 2;
 
-/// Threads for calls that block. A change of the switch is serialised anyway.
-const BLOCKING_THREADS_MAX: usize = 16;
+/// Threads for calls that block: reads and changes (8 each), health, and what agents' objects need.
+const BLOCKING_THREADS_MAX: usize = 32;
 
 /// Time for tasks to end after the switch has stopped.
 const RUNTIME_GRACE: Duration = Duration::from_secs(1);
@@ -71,11 +73,13 @@ pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
     let feed = |interval| tokio::spawn(feed_watchdog(Arc::clone(&notifier), Arc::clone(&switch), interval));
     let watchdog = notifier.watchdog_interval().map(feed);
     drop(entered);
-    let stopping = Arc::clone(&notifier);
+    let (stopping, hurried) = (Arc::clone(&notifier), Arc::clone(&switch));
     let shutdown = async move {
         // Its sender lives as long as the runtime
         let _ = stopped.wait_for(|stopped| *stopped).await;
         stopping.stopping();
+        // Before the server waits for calls in flight.
+        hurried.hurry();
     };
     let served =
         runtime.block_on(server::serve(Arc::clone(&switch), listener, config.antrea.state_dir.clone(), shutdown));
@@ -88,9 +92,17 @@ pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Stops the switch. Where something does not end, the process does, at once: a destructor could
+/// free what a worker or a driver uses.
 fn stop(runtime: Runtime, switch: &Switch) {
-    switch.stop();
-    runtime.shutdown_timeout(RUNTIME_GRACE);
+    match switch.stop() {
+        Stopped::Clean => runtime.shutdown_timeout(RUNTIME_GRACE),
+        Stopped::Left => {
+            tracing::error!("stopped, with parts that did not end: see above");
+            log::flush();
+            exit_now(EXIT_FAILED.into());
+        }
+    }
 }
 
 /// Makes `/run/vswitch`, if that is where the socket goes: a service manager makes it

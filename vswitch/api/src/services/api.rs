@@ -9,8 +9,9 @@ use tonic::{Extensions, Status};
 use vswitch_control::{SwitchApi, SwitchError};
 use vswitch_dataplane::meter::Rates;
 
-/// Calls of the switch at a time. They block, and changes wait for each other anyway: more threads
-/// would only wait.
+/// Calls of the switch at a time that read, and as many that change something. They block, and
+/// changes wait for each other anyway: more threads would only wait. Reads do not wait behind
+/// changes, which wait for workers and devices.
 pub(crate) const CALLS_MAX: usize = 8;
 
 /// Of them, calls of one user, and those that only root may have.
@@ -23,7 +24,8 @@ type Call = Box<dyn FnOnce(&dyn SwitchApi) + Send>;
 #[derive(Clone)]
 pub(crate) struct Control {
     switch: Arc<dyn SwitchApi>,
-    calls: Arc<Pool>,
+    reads: Arc<Pool>,
+    changes: Arc<Pool>,
     shares: Arc<Shares>,
     /// Becomes true when the server is to stop: streams without an end of their own end then.
     pub(super) stopping: watch::Receiver<bool>,
@@ -31,7 +33,8 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(switch: Arc<dyn SwitchApi>, shares: Arc<Shares>, stopping: watch::Receiver<bool>) -> Self {
-        Self { switch, calls: Arc::new(Pool::new(CALLS)), shares, stopping }
+        let [reads, changes] = [(); 2].map(|()| Arc::new(Pool::new(CALLS)));
+        Self { switch, reads, changes, shares, stopping }
     }
 
     /// Adds room for a message to that of the transaction or sync that is being collected, or says
@@ -53,8 +56,26 @@ impl Control {
         self.switch.slow_path()
     }
 
-    /// Asks the switch something, on a blocking thread.
+    /// Asks the switch something, on a blocking thread. What waits for a worker or a device is
+    /// [`Control::write`]'s.
     pub(super) async fn read<R, F>(&self, call: F) -> Result<R, Status>
+    where
+        R: Send + 'static,
+        F: FnOnce(&dyn SwitchApi) -> R + Send + 'static,
+    {
+        self.answer(&self.reads, call).await
+    }
+
+    /// Makes the switch do something, on a blocking thread.
+    pub(super) async fn write<R, F>(&self, call: F) -> Result<R, Status>
+    where
+        R: Send + 'static,
+        F: FnOnce(&dyn SwitchApi) -> R + Send + 'static,
+    {
+        self.answer(&self.changes, call).await
+    }
+
+    async fn answer<R, F>(&self, pool: &Arc<Pool>, call: F) -> Result<R, Status>
     where
         R: Send + 'static,
         F: FnOnce(&dyn SwitchApi) -> R + Send + 'static,
@@ -62,15 +83,15 @@ impl Control {
         // Locked when there is an answer, not during the call
         let answer = Arc::new(Mutex::new(None));
         let place = Arc::clone(&answer);
-        self.run(Box::new(move |switch| *place.lock() = Some(call(switch)))).await?;
+        self.run(pool, Box::new(move |switch| *place.lock() = Some(call(switch)))).await?;
         let answer = answer.lock().take();
         answer.ok_or_else(|| Status::internal("the call ended without an answer; report it"))
     }
 
     /// Runs a call on a blocking thread. One type of call for all of them, since the runtime's code
     /// is compiled once for each.
-    async fn run(&self, call: Call) -> Result<(), Status> {
-        let permit = self.calls.take(current(), 1).await;
+    async fn run(&self, pool: &Arc<Pool>, call: Call) -> Result<(), Status> {
+        let permit = pool.take(current(), 1).await;
         let switch = Arc::clone(&self.switch);
         let done = tokio::task::spawn_blocking(move || {
             // Held by the call, not by the handler, which the client may cancel.
@@ -95,7 +116,7 @@ impl Control {
         R: Send + 'static,
         F: FnOnce(&dyn SwitchApi) -> Result<R, SwitchError> + Send + 'static,
     {
-        self.read(move |switch| {
+        self.write(move |switch| {
             let result = call(switch);
             asked.log(result.as_ref().err().map(ToString::to_string).as_deref());
             result
@@ -110,12 +131,13 @@ impl Control {
         R: Send + 'static,
         F: FnOnce(&dyn SwitchApi) -> Result<R, SwitchError> + Send + 'static,
     {
-        self.try_read(move |switch| {
+        self.write(move |switch| {
             let result = call(switch);
             asked.log_use(result.as_ref().err().map(ToString::to_string).as_deref());
             result
         })
-        .await
+        .await?
+        .map_err(|error| status(&error))
     }
 }
 

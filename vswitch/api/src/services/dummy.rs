@@ -1,6 +1,7 @@
 //! `DummyService`, for tests.
 
 use super::api::Control;
+use super::status::status;
 use super::watch::until_stopped;
 use tokio::sync::mpsc;
 use tonic::codegen::BoxStream;
@@ -26,7 +27,8 @@ async fn receive(control: Control, mut requests: Streaming<v1::ReceiveRequest>, 
     loop {
         let answer = match requests.message().await {
             Ok(Some(v1::ReceiveRequest { port, packet })) => {
-                control.try_read(move |switch| switch.dummy_receive(&port, &packet)).await
+                let received = control.write(move |switch| switch.dummy_receive(&port, &packet)).await;
+                received.and_then(|received| received.map_err(|error| status(&error)))
             }
             Ok(None) => return,
             Err(status) => Err(status),

@@ -8,8 +8,8 @@
 //! express. [`vswitch_control::SwitchApi`] is the list of what the services call; its other
 //! implementation is the double of the tests. `api` is how they call it.
 //!
-//! **Limits**: at most [`api::CALLS_MAX`] calls of the switch at a time; statuses fit into an
-//! HTTP/2 header list.
+//! **Limits**: at most [`api::CALLS_MAX`] reads and as many changes of the switch at a time;
+//! statuses fit into an HTTP/2 header list.
 //!
 //! **Threads**: handlers run on the tokio runtime, calls of the switch on its blocking threads. A
 //! call that has begun is finished even if the client has gone: a change is made whole or not at

@@ -153,7 +153,7 @@ impl v1::packet_service_server::PacketService for Packets {
             asked.log_use(sent.as_ref().err().map(Status::message));
             sent
         };
-        let warnings = self.0.read(call).await??;
+        let warnings = self.0.write(call).await??;
         Ok(Response::new(v1::SendPacketResponse { warnings }))
     }
 

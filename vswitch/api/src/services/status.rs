@@ -30,7 +30,8 @@ pub(super) fn status(error: &SwitchError) -> Status {
         SwitchError::Exists { .. } => Code::AlreadyExists,
         SwitchError::Exhausted { .. } => Code::ResourceExhausted,
         SwitchError::Precondition(_) => Code::FailedPrecondition,
-        SwitchError::Device { .. } => Code::Unavailable,
+        SwitchError::Device { .. } | SwitchError::Busy(_) => Code::Unavailable,
+        SwitchError::Late(_) => Code::DeadlineExceeded,
     };
     Status::new(code, clip(&shown(&error.to_string()), MESSAGE_LEN_MAX))
 }
@@ -102,6 +103,8 @@ mod tests {
                 Code::Unavailable,
                 "port \"p0\": no such device",
             ),
+            (SwitchError::Busy("worker-1 has not moved".to_owned()), Code::Unavailable, "worker-1 has not moved"),
+            (SwitchError::Late("worker-1 is late".to_owned()), Code::DeadlineExceeded, "worker-1 is late"),
             (SwitchError::Precondition("stopping".to_owned()), Code::FailedPrecondition, "stopping"),
         ];
         for (error, code, message) in cases {

@@ -85,7 +85,9 @@ pub(super) fn ports(
     stopping: watch::Receiver<bool>,
 ) -> BoxStream<v1::WatchPortsResponse> {
     let added = |port: &PortInfo| PortEvent { sequence: 0, kind: PortEventKind::Added, port: port.clone() };
-    let existing = existing.iter().flat_map(|bridge| &bridge.ports).map(added).collect();
+    let existing = existing.iter().flat_map(|bridge| &bridge.ports);
+    // One whose device is being opened is told when it is there.
+    let existing = existing.filter(|port| !port.opening).map(added).collect();
     stream(existing, events, stopping, |update| v1::WatchPortsResponse {
         update: Some(match update {
             Updates::Event(event) => Update::Event(present::port_event(&event)),

@@ -21,9 +21,9 @@ use super::helper_control::Skew;
 use super::hot::{Hot, Mine};
 use super::life::Life;
 use super::lock::{Held, Lock};
-use super::owner::Sections;
+use super::owner::{Sections, bit};
 use super::rare::{Rare, Rares};
-use super::sync::{Word, fence};
+use super::sync::{Patience, Word, fence};
 use super::v6_addrs::V6Addrs;
 use super::who::Who;
 use super::words::{Words, halves32};
@@ -298,6 +298,13 @@ impl Arena {
         Locked { spot, held: spot.hot.lock.lock(&self.sections) }
     }
 
+    /// [`Self::lock`] with patience.
+    pub(super) fn lock_with(&self, place: u32, patience: &mut Patience) -> Option<Locked<'_>> {
+        let spot = self.spot(place);
+        let held = spot.hot.lock.lock_with(&self.sections, patience)?;
+        Some(Locked { spot, held })
+    }
+
     /// [`Self::lock`] without waiting, if nobody has it. Inside of sections, too.
     #[inline]
     pub(super) fn try_lock(&self, place: u32) -> Option<Locked<'_>> {
@@ -328,8 +335,9 @@ impl Arena {
     }
 
     /// Takes places ([`DISOWNED_MAX`] at most) from their owners, as their connections are to end:
-    /// that is one wait for a section, not one for each.
-    pub(super) fn disown(&self, places: &[u32]) {
+    /// that is one wait for a section, not one for each. Those whose owner stays inside of one stay
+    /// its own.
+    pub(super) fn disown(&self, places: &[u32], patience: &mut Patience) {
         debug_assert!(places.len() <= DISOWNED_MAX);
         if places.is_empty() {
             return;
@@ -339,9 +347,11 @@ impl Arena {
             let lock = &self.hot[*place as usize].lock;
             *taken = lock.take_from_owner().map(|held| (lock, held));
         }
-        self.sections.wait_for_all(taken.iter().flatten().map(|(_, held)| held.said.owner()));
+        let owners = taken.iter().flatten().map(|(_, held)| held.said.owner());
+        let outside = self.sections.wait_for_all(owners, patience);
         for (lock, held) in taken.iter().flatten() {
-            lock.unlock(held.said.spent());
+            let is_outside = outside & bit(held.said.owner()) != 0;
+            lock.unlock(if is_outside { held.said.spent() } else { held.said });
         }
     }
 

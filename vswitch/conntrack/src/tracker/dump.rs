@@ -3,6 +3,7 @@
 
 use super::arena::{DISOWNED_MAX, Spot};
 use super::life::Life;
+use super::sync::Patience;
 use super::{Connection, Count, Filter, Tracker};
 use crate::Tuple;
 use std::ops::ControlFlow;
@@ -47,7 +48,7 @@ impl Tracker {
             if meant.is_empty() {
                 return flushed;
             }
-            self.arena.disown(&meant);
+            self.arena.disown(&meant, &mut Patience::looks(u32::MAX));
             for place in meant.drain(..) {
                 let locked = self.arena.lock(place);
                 if alive(&locked, now).is_some_and(|connection| means(&connection)) {

@@ -7,6 +7,7 @@
 
 use super::arena::DISOWNED_MAX;
 use super::life::Life;
+use super::sync::Patience;
 use super::{Count, Tracker};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,6 +19,12 @@ const SWEEP_MIN: usize = 256;
 
 /// Entries that a worker looks at for one that may be dropped early: some microseconds.
 const SEARCH: usize = 128;
+
+/// Looks at places whose workers are inside of sections, for all of a batch: some ten milliseconds.
+const LOOKS: u32 = 1000;
+
+/// The same of a worker: it does not sleep for long.
+const LOOKS_OF_A_WORKER: u32 = 130;
 
 impl Tracker {
     /// Lets go of what has expired, looking at a bounded number of entries (1/128 of the table);
@@ -45,10 +52,10 @@ impl Tracker {
     /// Lets go of those of some places ([`DISOWNED_MAX`] at most) that have expired, and says how
     /// many that were.
     fn let_all_go(&self, due: &mut Vec<u32>, now: u64) -> usize {
-        let (mut gone, mut freed) = (0, Freed::default());
-        self.arena.disown(due);
+        let (mut gone, mut freed, mut patience) = (0, Freed::default(), Patience::looks(LOOKS));
+        self.arena.disown(due, &mut patience);
         for place in due.drain(..) {
-            if let Some((zone, _)) = self.let_go(place, now, |life| has_expired(life, now)) {
+            if let Some((zone, _)) = self.let_go(place, now, &mut patience, |life| has_expired(life, now)) {
                 gone += 1;
                 freed.add(self, place, zone);
             }
@@ -67,9 +74,10 @@ impl Tracker {
         let search = SEARCH.min(len);
         let begin = self.drop_hand.fetch_add(search, Relaxed);
         let unreplied = |life: Life| life.has(Life::ALIVE) && (!life.has(Life::REPLIED) || life.expiry() <= now);
+        let mut patience = Patience::looks(LOOKS_OF_A_WORKER);
         for i in 0..search {
             let Ok(place) = u32::try_from((begin + i) % len) else { continue };
-            if let Some((zone, why)) = self.let_go(place, now, unreplied) {
+            if let Some((zone, why)) = self.let_go(place, now, &mut patience, unreplied) {
                 self.gone(&[place], zone, why);
                 // The others of this search are for the next one.
                 self.drop_hand.fetch_sub(search - i - 1, Relaxed);
@@ -80,12 +88,19 @@ impl Tracker {
     }
 
     /// Takes out the connection at a place, if it may go, and says its zone, and as what it counts.
-    /// Looks before it locks, and again when it has.
-    fn let_go(&self, place: u32, now: u64, may: impl Fn(Life) -> bool) -> Option<(u16, Count)> {
+    /// Looks before it locks, and again when it has. One whose worker stays inside of a section
+    /// stays for the next time.
+    fn let_go(
+        &self,
+        place: u32,
+        now: u64,
+        patience: &mut Patience,
+        may: impl Fn(Life) -> bool,
+    ) -> Option<(u16, Count)> {
         if !may(self.arena.places()[place as usize].life()) {
             return None;
         }
-        let locked = self.arena.lock(place);
+        let locked = self.arena.lock_with(place, patience)?;
         let life = locked.life();
         let why = if life.expiry() <= now { Count::Expired } else { Count::DroppedEarly };
         may(life).then(|| (self.take_out(locked, now), why))

@@ -12,6 +12,7 @@
 //! all others. As long as there are none, they cost new connections one load.
 
 use super::arena::Locked;
+use super::sync::Patience;
 use super::words::{Words, halves, halves32, whole};
 use super::{Direction, Found, Tracker};
 use crate::{End, NatSide, Tuple};
@@ -120,9 +121,16 @@ impl Saved {
 }
 
 impl Expectations {
-    /// Those that are expected still.
-    pub(super) fn saved(&self, now: u64) -> Vec<Saved> {
-        let table = self.table.lock();
+    /// Those that are expected still; none, if somebody keeps the table.
+    pub(super) fn saved(&self, now: u64, patience: &mut Patience) -> Vec<Saved> {
+        let table = loop {
+            if let Some(table) = self.table.try_lock() {
+                break table;
+            }
+            if !patience.look_again() {
+                return Vec::new();
+            }
+        };
         let saved = |(key, inherited): (&Tuple, &Inherited)| {
             let left_ms = inherited.expiry.checked_sub(now).filter(|left| *left > 0)?;
             Some(Saved { key: *key, inherited: *inherited, left_ms })

@@ -21,7 +21,7 @@
 //! owner. Where nobody is, nobody owns.
 
 use super::owner::{Sections, assert_outside};
-use super::sync::{AtomicU32, Gate, Pass, fence, relax};
+use super::sync::{AtomicU32, Gate, Pass, Patience, fence, relax};
 use super::who::{OWNED, Who};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -162,6 +162,33 @@ impl Lock {
         };
         sections.wait(said.owner());
         Held { said, pass }
+    }
+
+    /// [`Self::lock`] with patience: not if it stays locked, or its owner stays inside of a
+    /// section.
+    pub(super) fn lock_with(&self, sections: &Sections, patience: &mut Patience) -> Option<Held<'_>> {
+        assert_outside();
+        if patience.is_endless() {
+            return Some(self.lock(sections));
+        }
+        let pass = self.gate.try_pass()?;
+        let said = loop {
+            let now = self.read();
+            if now.state() != LOCKED
+                && let Some(said) = self.swap(now)
+            {
+                break said;
+            }
+            if !patience.look_again() {
+                return None;
+            }
+        };
+        if sections.wait_with(said.owner(), patience) {
+            return Some(Held { said, pass });
+        }
+        // Nothing was touched: it is its owner's as before.
+        self.unlock(said);
+        None
     }
 
     /// Locks it if it is somebody's. That one is to be waited for before anything is touched.

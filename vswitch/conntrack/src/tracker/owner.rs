@@ -2,7 +2,7 @@
 //! a lock ([`super::lock`] says why that is right).
 
 use super::Tracker;
-use super::sync::{AtomicU64, fence, relax};
+use super::sync::{AtomicU64, Patience, fence, relax};
 use super::who::{OWNERS, Who};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -42,17 +42,36 @@ impl Sections {
         }
     }
 
-    /// [`Self::wait`], for several.
-    pub(super) fn wait_for_all(&self, owners: impl Iterator<Item = Who>) {
-        let mut seen = 0_u64;
+    /// [`Self::wait`], with patience. False: the owner is still in that section.
+    pub(super) fn wait_with(&self, owner: Who, patience: &mut Patience) -> bool {
+        let Some(section) = owner.number().and_then(|number| self.0.get(number)) else { return true };
+        fence(SeqCst);
+        let now = section.count.load(Acquire);
+        while now % 2 == 1 && section.count.load(Acquire) == now {
+            if !patience.look_again() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// [`Self::wait_with`], for several: their bits ([`bit`]), of those that are outside.
+    pub(super) fn wait_for_all(&self, owners: impl Iterator<Item = Who>, patience: &mut Patience) -> u64 {
+        let (mut seen, mut outside) = (0_u64, 0);
         for owner in owners {
-            let bit = owner.number().map_or(0, |number| 1 << number);
-            if seen & bit == 0 {
-                self.wait(owner);
+            let bit = bit(owner);
+            if seen & bit == 0 && self.wait_with(owner, patience) {
+                outside |= bit;
             }
             seen |= bit;
         }
+        outside
     }
+}
+
+/// The bit of an owner; none, of nobody.
+pub(super) fn bit(owner: Who) -> u64 {
+    owner.number().map_or(0, |number| 1 << number)
 }
 
 const _: () = assert!(OWNERS <= u64::BITS as usize);

@@ -15,6 +15,7 @@
 mod record;
 
 use super::helper::Saved as Expectation;
+use super::sync::Patience;
 use super::{Count, Filter, Hit, Tracker, Words};
 use crate::{Checksum, Direction};
 use record::Record;
@@ -38,6 +39,10 @@ const CHUNK: usize = 8192;
 /// Connections that are put back side by side before another list of places has its turn.
 const RUN: u64 = 64;
 
+/// Looks at places whose workers are inside of sections, for all that is written: some hundred
+/// milliseconds.
+const LOOKS: u32 = 4000;
+
 /// What was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Saved {
@@ -47,6 +52,8 @@ pub struct Saved {
     pub expected: u64,
     /// Bytes.
     pub bytes: u64,
+    /// Connections that are not in it: their worker did not move.
+    pub left_out: u64,
 }
 
 /// What was read.
@@ -175,7 +182,8 @@ impl Tracker {
     /// Writes all connections, and those that are expected, for [`Self::restore`]. `now` is the
     /// tracker's clock, `unix_ms` the machine's. Holds one connection at a time, so that nobody
     /// waits for it; what happens meanwhile may be in it or not: whoever wants all of it writes
-    /// when nobody tracks any more.
+    /// when nobody tracks any more. Connections that a worker is in the middle of are left out, if
+    /// it stays there.
     ///
     /// # Errors
     /// Those of `to`; what was written then is of no use.
@@ -185,9 +193,13 @@ impl Tracker {
         let mut output = Output { to, checksum: Checksum::default(), words, bytes: 0 };
         output.put(&[MAGIC, VERSION, unix_ms]);
         let mut words = Vec::with_capacity(record::WORDS_MAX);
+        let mut patience = Patience::looks(LOOKS);
         for place in self.living() {
             words.clear();
-            let locked = self.arena.lock(place);
+            let Some(locked) = self.arena.lock_with(place, &mut patience) else {
+                saved.left_out += 1;
+                continue;
+            };
             let Some(record) = Record::of(&locked, now, |zone| self.zones.waits_for_answer(zone)) else { continue };
             drop(locked);
             record.write(&mut words);
@@ -195,7 +207,7 @@ impl Tracker {
             output.flush(CHUNK)?;
             saved.connections += 1;
         }
-        for expectation in self.expectations.saved(now) {
+        for expectation in self.expectations.saved(now, &mut patience) {
             words.clear();
             expectation.write(EXPECTED, &mut words);
             output.put(&words);

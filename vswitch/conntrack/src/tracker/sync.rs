@@ -53,6 +53,37 @@ pub(super) fn relax(_: &mut u32) {
     vswitch_models::thread::yield_now();
 }
 
+/// How long somebody waits in all who can do without: a worker may have lost its core in the middle
+/// of a section, for long.
+#[derive(Debug)]
+pub(super) struct Patience {
+    times: u32,
+    most: u32,
+}
+
+impl Patience {
+    /// For so many looks. In models it has no end: nobody loses a core there.
+    pub(super) const fn looks(most: u32) -> Self {
+        Self { times: 0, most: if cfg!(loom) { u32::MAX } else { most } }
+    }
+
+    /// As long as it takes.
+    pub(super) const fn is_endless(&self) -> bool {
+        self.most == u32::MAX
+    }
+
+    /// Waits a little. False: it has been long enough.
+    pub(super) fn look_again(&mut self) -> bool {
+        if self.times >= self.most {
+            return false;
+        }
+        relax(&mut self.times);
+        #[cfg(loom)]
+        let _ = self.times;
+        true
+    }
+}
+
 /// In front of a lock that is waited for by looking again and again: in models, where each look
 /// would be one more step to explore, nobody has to, as whoever has the lock has passed; else there
 /// is none.

@@ -1,8 +1,11 @@
 //! Bridges: add, remove, list, change.
 
 use super::Switch;
+use super::change::Step;
+use super::port_state::PortState;
 use super::state::BridgeState;
-use crate::info::{BridgeChange, BridgeConfig, BridgeInfo, FailMode, PortEventKind, SwitchError};
+use super::view::BridgeView;
+use crate::info::{BridgeChange, BridgeConfig, BridgeInfo, FailMode, SwitchError};
 use std::sync::Arc;
 use vswitch_dataplane::limits;
 use vswitch_dataplane::time::Millis;
@@ -20,7 +23,7 @@ impl Switch {
         if !errors.is_empty() {
             return Err(SwitchError::Invalid(errors));
         }
-        self.with(|state| {
+        self.change(|state| {
             if state.bridges.contains_key(&config.name) {
                 let hint = "choose another name, or delete it first".to_owned();
                 return Err(SwitchError::Exists { what: "bridge", name: config.name, hint });
@@ -33,9 +36,8 @@ impl Switch {
             default_flow(&mut bridge, state.next_world());
             let name = bridge.config.name.clone();
             state.bridges.insert(name.clone(), bridge);
-            self.publisher.publish(state.snapshot());
-            state.bridge(&name)?.pipeline.adopted();
-            Ok(())
+            let snapshot = state.snapshot();
+            Ok(Step::publish(snapshot, move |_, state| state.adopted(&name)))
         })
     }
 
@@ -44,9 +46,9 @@ impl Switch {
     /// # Errors
     /// When it does not exist.
     pub fn delete_bridge(&self, name: &str) -> Result<(), SwitchError> {
-        self.with(|state| {
+        self.change(|state| {
             state.bridge(name)?;
-            let mut gone = Vec::new();
+            let mut gone: Vec<Arc<PortState>> = Vec::new();
             for i in 0..state.ports.len() {
                 if state.ports[i].as_ref().is_some_and(|port| port.bridge == name) {
                     gone.extend(state.ports[i].take());
@@ -54,16 +56,16 @@ impl Switch {
                 }
             }
             let bridge = state.bridges.remove(name);
-            self.publisher.publish(state.snapshot());
-            // Now that no worker asks for them any more.
-            if let Some(bridge) = bridge {
-                state.neighbours.flush(Some(bridge.id));
-            }
-            for port in gone {
-                self.event(state, PortEventKind::Removed, &port);
-                port.close();
-            }
-            Ok(())
+            let snapshot = state.snapshot();
+            Ok(Step::publish(snapshot, move |switch, state| {
+                // Now that no worker asks for them any more.
+                if let Some(bridge) = bridge {
+                    state.neighbours.flush(Some(bridge.id));
+                }
+                for port in gone {
+                    switch.removed(state, &port);
+                }
+            }))
         })
     }
 
@@ -75,7 +77,7 @@ impl Switch {
     /// # Errors
     /// When it does not exist.
     pub fn set_bridge(&self, name: &str, change: BridgeChange) -> Result<(), SwitchError> {
-        self.with(|state| {
+        self.change(|state| {
             state.bridge(name)?;
             let world = state.next_world();
             if let Some(bridge) = state.bridges.get_mut(name) {
@@ -85,29 +87,26 @@ impl Switch {
                     default_flow(bridge, world);
                 }
             }
-            self.publisher.publish(state.snapshot());
-            let bridge = state.bridge(name)?;
-            bridge.pipeline.adopted();
-            if change.fail_mode.is_some() {
-                bridge.fdb.flush(|entry| entry.seen_s.is_some());
-            }
-            Ok(())
+            let (snapshot, name) = (state.snapshot(), name.to_owned());
+            Ok(Step::publish(snapshot, move |_, state| {
+                state.adopted(&name);
+                if let (Some(bridge), Some(_)) = (state.bridges.get(&name), change.fail_mode) {
+                    bridge.fdb.flush(|entry| entry.seen_s.is_some());
+                }
+            }))
         })
     }
 
     /// All bridges, by name.
     #[must_use]
     pub fn bridges(&self) -> Vec<BridgeInfo> {
-        self.with(|state| {
-            let info = |(name, bridge): (&String, &BridgeState)| {
-                let here = state.all_ports().filter(|(_, port)| port.bridge == *name);
-                let mut ports: Vec<_> = here.map(|(_, port)| state.info(port)).collect();
-                ports.sort_by_key(|port| port.number);
-                BridgeInfo { config: bridge.config.clone(), ports, fdb: bridge.fdb.stats() }
-            };
-            Ok(state.bridges.iter().map(info).collect())
-        })
-        .unwrap_or_default()
+        let view = self.shown.view();
+        let info = |(name, bridge): (&String, &BridgeView)| BridgeInfo {
+            config: bridge.config.clone(),
+            ports: view.ports.infos(name),
+            fdb: bridge.fdb.stats(),
+        };
+        view.bridges.iter().map(info).collect()
     }
 }
 

@@ -2,6 +2,10 @@
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Between two looks whether a thread has ended.
+const NAP: Duration = Duration::from_micros(100);
 
 /// A thread. Dropping it tells the thread to stop and waits for it.
 #[derive(Debug)]
@@ -24,11 +28,32 @@ impl Companion {
     }
 }
 
+impl Companion {
+    /// Tells the thread to stop, and waits for it. False: it has not by then, and nobody waits for
+    /// it any more.
+    pub(super) fn stop(mut self, until: Instant) -> bool {
+        self.stop.take();
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished() && !is_this(thread)) {
+            if Instant::now() >= until {
+                let name = self.thread.take().and_then(|thread| thread.thread().name().map(str::to_owned));
+                tracing::error!("the thread {} does not end", name.unwrap_or_default());
+                return false;
+            }
+            std::thread::sleep(NAP);
+        }
+        true
+    }
+}
+
+/// The last reference to the switch may be the thread's own, for a moment.
+fn is_this(thread: &JoinHandle<()>) -> bool {
+    thread.thread().id() == std::thread::current().id()
+}
+
 impl Drop for Companion {
     fn drop(&mut self) {
         self.stop.take();
-        // The last reference to the switch may be the thread's own, for a moment.
-        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
+        if let Some(thread) = self.thread.take().filter(|thread| !is_this(thread)) {
             let _ = thread.join();
         }
     }

@@ -2,6 +2,7 @@
 //! emptied.
 
 use super::Switch;
+use super::change::ADOPTION_MAX;
 use super::state::State;
 use crate::info::SwitchError;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ impl Switch {
     /// Whether there may be dummy ports, and tests may play with time (`vswitchd --enable-dummy`).
     #[must_use]
     pub fn dummies_enabled(&self) -> bool {
-        self.with(|state| Ok(state.context.dummies.is_some())).unwrap_or(false)
+        self.edit(|state| Ok(state.context.dummies.is_some())).unwrap_or(false)
     }
 
     /// Gives a packet to a dummy port, waits until it and what it led to has left, and returns what
@@ -42,7 +43,7 @@ impl Switch {
     /// # Errors
     /// When dummy ports are not enabled, or too much was sent to be written down.
     pub fn dummy_sent(&self) -> Result<Vec<Sent>, SwitchError> {
-        let log = self.with(|state| state.context.dummies.clone().ok_or_else(not_enabled))?;
+        let log = self.edit(|state| state.context.dummies.clone().ok_or_else(not_enabled))?;
         taken(&log)
     }
 
@@ -51,7 +52,7 @@ impl Switch {
     /// # Errors
     /// When there is no such port or it is not a dummy.
     pub fn dummy_link(&self, port: &str, up: bool) -> Result<(), SwitchError> {
-        self.with(|state| {
+        self.edit(|state| {
             device(state, port)?.set_link(up);
             Ok(())
         })?;
@@ -64,10 +65,9 @@ impl Switch {
     /// # Errors
     /// When dummy ports are not enabled: time is not to be played with.
     pub fn time_stop(&self) -> Result<(), SwitchError> {
-        self.with(|state| state.context.dummies.as_ref().map(|_| ()).ok_or_else(not_enabled))?;
+        self.edit(|state| state.context.dummies.as_ref().map(|_| ()).ok_or_else(not_enabled))?;
         time::stop();
-        self.publisher.wait();
-        Ok(())
+        self.wait_for_workers()
     }
 
     /// Moves the clock forward. What is due then (timeouts, ageing) has happened when this returns,
@@ -76,15 +76,21 @@ impl Switch {
     /// # Errors
     /// When dummy ports are not enabled: time is not to be played with.
     pub fn time_warp(&self, ms: u64) -> Result<(), SwitchError> {
-        self.with(|state| state.context.dummies.as_ref().map(|_| ()).ok_or_else(not_enabled))?;
+        self.edit(|state| state.context.dummies.as_ref().map(|_| ()).ok_or_else(not_enabled))?;
         time::warp(ms);
         // A worker that was in the middle of a burst has finished it; the next one begins by
         // looking at the clock.
-        self.publisher.wait();
-        self.expire_flows();
+        self.wait_for_workers()?;
+        let turn = self.take_turn()?;
+        self.expire_flows(&turn);
+        drop(turn);
         self.age();
         self.expire_connections();
         Ok(())
+    }
+
+    fn wait_for_workers(&self) -> Result<(), SwitchError> {
+        self.publisher.wait_at_most(ADOPTION_MAX).map_err(|stuck| SwitchError::Late(stuck.to_string()))
     }
 
     /// Empties the caches of all workers. Nothing but time is lost.
@@ -98,7 +104,7 @@ impl Switch {
     }
 
     fn dummy(&self, port: &str) -> Result<(Arc<DummyWire>, Arc<DummyLog>), SwitchError> {
-        self.with(|state| {
+        self.edit(|state| {
             let log = state.context.dummies.clone().ok_or_else(not_enabled)?;
             Ok((Arc::clone(&device(state, port)?.wire), log))
         })

@@ -14,24 +14,23 @@ impl Switch {
     /// When the bridge does not exist.
     pub fn fdb(&self, bridge: &str) -> Result<Vec<FdbInfo>, SwitchError> {
         let now_s = Millis::now().seconds();
-        self.with(|state| {
-            let entries = state.bridge(bridge)?.fdb.entries();
-            let mut infos: Vec<FdbInfo> = entries
-                .into_iter()
-                .filter_map(|entry| {
-                    let port = state.ports.get(entry.port.index())?.as_ref()?;
-                    Some(FdbInfo {
-                        port_number: port.number,
-                        port: port.config.name.clone(),
-                        vlan: entry.key.vlan(),
-                        mac: entry.key.mac(),
-                        age_s: entry.seen_s.map(|seen| now_s.saturating_sub(seen)),
-                    })
+        let view = self.shown.view();
+        let entries = view.bridge(bridge)?.fdb.entries();
+        let mut infos: Vec<FdbInfo> = entries
+            .into_iter()
+            .filter_map(|entry| {
+                let port = view.ports.get(entry.port.index())?.as_ref()?;
+                Some(FdbInfo {
+                    port_number: port.number,
+                    port: port.config.name.clone(),
+                    vlan: entry.key.vlan(),
+                    mac: entry.key.mac(),
+                    age_s: entry.seen_s.map(|seen| now_s.saturating_sub(seen)),
                 })
-                .collect();
-            infos.sort_by_key(|info| (info.port_number, info.vlan, info.mac));
-            Ok(infos)
-        })
+            })
+            .collect();
+        infos.sort_by_key(|info| (info.port_number, info.vlan, info.mac));
+        Ok(infos)
     }
 
     /// A bridge's MAC table in numbers.
@@ -39,7 +38,7 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist.
     pub fn fdb_stats(&self, bridge: &str) -> Result<FdbStats, SwitchError> {
-        self.with(|state| Ok(state.bridge(bridge)?.fdb.stats()))
+        Ok(self.shown.view().bridge(bridge)?.fdb.stats())
     }
 
     /// Adds a static address, or moves one.
@@ -49,8 +48,8 @@ impl Switch {
     /// is full.
     pub fn fdb_add(&self, bridge: &str, port: &str, vlan: u16, mac: Mac) -> Result<(), SwitchError> {
         check(vlan, mac)?;
-        self.with(|state| {
-            let id = state.port(bridge, port)?;
+        self.edit(|state| {
+            let id = state.usable_port(bridge, port)?;
             let fdb = &state.bridge(bridge)?.fdb;
             if fdb.add_static(FdbKey::new(mac.to_u64(), vlan), id) {
                 return Ok(());
@@ -66,7 +65,7 @@ impl Switch {
     /// When it is not there.
     pub fn fdb_delete(&self, bridge: &str, vlan: u16, mac: Mac) -> Result<(), SwitchError> {
         let key = FdbKey::new(mac.to_u64(), vlan);
-        self.with(|state| match state.bridge(bridge)?.fdb.flush(|entry| entry.key == key) {
+        self.edit(|state| match state.bridge(bridge)?.fdb.flush(|entry| entry.key == key) {
             0 => Err(SwitchError::NotFound {
                 what: "address",
                 name: format!("{mac} in VLAN {vlan}"),
@@ -81,7 +80,7 @@ impl Switch {
     /// # Errors
     /// When the bridge or the filter's port does not exist.
     pub fn fdb_flush(&self, bridge: &str, filter: &FdbFilter) -> Result<u64, SwitchError> {
-        self.with(|state| {
+        self.edit(|state| {
             let port = filter.port.as_ref().map(|port| state.port(bridge, port)).transpose()?;
             Ok(state.bridge(bridge)?.fdb.flush(|entry| {
                 port.is_none_or(|port| entry.port == port)

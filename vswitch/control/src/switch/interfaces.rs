@@ -1,8 +1,10 @@
 //! Interfaces of the kernel under ports, as wholes: each is under one port only, and what its owner
 //! makes of it is followed.
 
-use super::state::{PortState, State};
-use crate::info::PortEventKind;
+use super::change::{Step, Turn};
+use super::port_state::PortState;
+use super::state::State;
+use crate::info::{PortEventKind, SwitchError};
 use vswitch_dataplane::limits::{MTU_MAX, MTU_MIN};
 use vswitch_dataplane::port::{Device, PortId};
 
@@ -62,19 +64,20 @@ impl PortState {
 
 impl super::Switch {
     /// Looks at the MTUs of interfaces, which their owners may change.
-    pub(super) fn look_at_mtus(&self) {
-        let _ = self.with(|state| {
-            let changed: Vec<usize> = (0..state.ports.len())
-                .filter(|i| state.ports[*i].as_mut().is_some_and(PortState::follow_mtu))
-                .collect();
+    pub(super) fn look_at_mtus(&self, turn: &Turn<'_>) {
+        let _: Result<(), SwitchError> = self.change_in(turn, |state| {
+            let moved = |port: &PortState| port.interface_mtu().is_some_and(|mtu| Some(mtu) != port.seen_mtu);
+            let moved: Vec<PortId> = state.all_ports().filter(|(_, port)| moved(port)).map(|(id, _)| id).collect();
+            let changed: Vec<PortId> =
+                moved.into_iter().filter(|id| state.ports.change(*id).is_some_and(PortState::follow_mtu)).collect();
             if changed.is_empty() {
-                return Ok(());
+                return Ok(Step::Done(()));
             }
-            self.publisher.publish(state.snapshot());
-            for i in changed {
-                self.event_of(state, PortEventKind::Modified, PortId(u16::try_from(i).unwrap_or(u16::MAX)))?;
-            }
-            Ok(())
+            Ok(Step::publish(state.snapshot(), move |switch, state| {
+                for id in changed {
+                    let _ = switch.event_of(state, PortEventKind::Modified, id);
+                }
+            }))
         });
     }
 }

@@ -1,36 +1,67 @@
-//! The switch itself: the one writer of its state.
+//! The switch itself: the one writer of its state, and its readers.
 //!
-//! Every change follows the same steps: check against the state, open what has to be opened, change
-//! the state, publish a snapshot, wait until the workers have adopted it, close what has to be
-//! closed. All under one lock, so that changes are serialised; workers never wait for it.
+//! **Where in the walk**: beside it. The writer publishes snapshots, which workers adopt between
+//! two bursts.
+//!
+//! **Design**: who holds what, and who waits for whom.
+//!
+//! | part | holds | waits for |
+//! |---|---|---|
+//! | [`view`]: readers | a view of one moment, no lock | workers, 150 ms at most |
+//! | [`change`]: the writer | the turn; the state for a step | workers, 5 s at most |
+//! | `edit`: links, ages, MAC addresses, names of tables | the state, for a step | nothing |
+//! | [`opening`]: devices that open | nothing; the port is there, "opening" | the device, 8 s at most |
+//! | [`closing`]: devices that close | the turn | workers, 5 s at most |
+//! | [`stop`] | turn and state | workers and threads, 1 s at most |
+//!
+//! A change follows the same steps: check against the state, change it, show the view, publish the
+//! snapshot, wait until the workers have adopted it, do what is left. A view is the state as a
+//! whole, so a reader sees all of a change or nothing. A client that got its answer to a change
+//! sees the change in what it reads next.
+//!
+//! **Limits**: the constants of these modules.
+//!
+//! **Threads**: any thread may call [`Switch`]. Workers wait for none of these locks.
 
 mod announce;
+// The real DPDK starts once per process, not once per test.
+#[cfg(all(test, not(feature = "dpdk")))]
+mod bounded_tests;
 mod bridges;
+mod change;
+mod closing;
 mod companion;
 pub mod conntrack;
 mod dummy;
 mod fdb;
 mod interfaces;
+mod modify;
 mod monitor;
 mod numbers;
+mod opening;
 pub mod packets;
 pub mod pipeline;
+mod port_state;
 mod ports;
 mod rxqs;
 mod saved;
 mod start;
 mod state;
+mod stop;
 mod tunnels;
+mod view;
 
 use super::access::Access;
-use super::info::{CachesInfo, MempoolInfo, PortEvent, SwitchError, WorkerInfo};
+use super::info::{CachesInfo, MempoolInfo, PortEvent, WorkerInfo};
 use parking_lot::Mutex;
 use state::State;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
+pub use stop::Stopped;
 use tokio::sync::broadcast;
+use view::{Shown, View};
 use vswitch_dataplane::cache::{CacheShared, Collector};
 use vswitch_dataplane::meter::Rates;
 use vswitch_dataplane::time::Millis;
@@ -52,6 +83,10 @@ pub struct Switch {
     publisher: Arc<Publisher>,
     /// As configured.
     slow_path: Rates,
+    /// Of changes that workers have to adopt. Locked before the state.
+    turn: Mutex<()>,
+    /// What readers see.
+    shown: Shown,
     /// None after [`Switch::stop`].
     state: Mutex<Option<State>>,
     engine: Mutex<Engine>,
@@ -79,14 +114,6 @@ struct Engine {
 }
 
 impl Switch {
-    /// Runs `f` on the state.
-    fn with<R>(&self, f: impl FnOnce(&mut State) -> Result<R, SwitchError>) -> Result<R, SwitchError> {
-        match &mut *self.state.lock() {
-            Some(state) => f(state),
-            None => Err(SwitchError::Precondition("the switch is stopping".to_owned())),
-        }
-    }
-
     /// Events from now on. A subscriber that falls behind is told how many it lost
     /// (`RecvError::Lagged`).
     #[must_use]
@@ -161,25 +188,6 @@ impl Switch {
         let beats = |worker: &Worker| heartbeat_age(worker) <= HEARTBEAT_MAX_MS;
         let starved = self.starved_s.load(Relaxed) >= STARVED_S;
         !self.stopped.load(Relaxed) && !starved && !engine.workers.is_empty() && engine.workers.iter().all(beats)
-    }
-
-    /// Stops the workers, closes all devices, cleans EAL up, writes connections for the next start.
-    /// Idempotent; afterwards changes are refused.
-    pub fn stop(&self) {
-        if self.stopped.swap(true, Relaxed) {
-            return;
-        }
-        let companions = std::mem::take(&mut self.engine.lock().companions);
-        drop(companions);
-        if let Some(mut state) = self.state.lock().take() {
-            let ports = state.take_all_ports();
-            self.publisher.publish(state.snapshot());
-            ports.into_iter().for_each(state::PortState::close);
-        }
-        *self.engine.lock() = Engine::default();
-        if let Some(file) = &self.connections_file {
-            saved::save(&self.publisher.conntrack, file);
-        }
     }
 }
 

@@ -2,10 +2,13 @@
 //! flows, ageing, load samples.
 
 use super::announce::Announcer;
+use super::change::{Step, Turn};
+#[cfg(feature = "dpdk")]
+use super::closing::Closing;
 use super::companion::Companion;
-use super::state::{BridgeState, PortState};
+use super::port_state::PortState;
 use super::{STARVED_S, Switch};
-use crate::info::PortEventKind;
+use crate::info::{PortEventKind, SwitchError};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak, mpsc};
 use std::time::{Duration, Instant};
@@ -33,11 +36,17 @@ fn watch(switch: &Weak<Switch>, announce: bool, stopped: &mpsc::Receiver<()>) {
         let Some(switch) = switch.upgrade() else { return };
         switch.publisher.drop_retired();
         vswitch_dpdk::vhost::maintain();
+        switch.end_openings();
         switch.look_at_links();
-        switch.look_at_mtus();
-        #[cfg(feature = "dpdk")]
-        switch.look_at_peers();
-        switch.expire_flows();
+        // It does not wait for a change that is in work, nor for a worker that does not move: it
+        // comes again.
+        if let Some(turn) = switch.try_turn() {
+            switch.look_at_mtus(&turn);
+            #[cfg(feature = "dpdk")]
+            switch.look_at_peers(&turn);
+            switch.expire_flows(&turn);
+            switch.follow_vteps(&turn);
+        }
         if announce {
             switch.announce(&mut announcer);
         }
@@ -51,57 +60,59 @@ fn watch(switch: &Weak<Switch>, announce: bool, stopped: &mpsc::Receiver<()>) {
 
 impl Switch {
     pub(super) fn look_at_links(&self) {
-        let _ = self.with(|state| {
-            for i in 0..state.ports.len() {
-                let Some(port) = &state.ports[i] else { continue };
-                let (before, now) = (port.link, state.link_of(port));
-                if let Some(port) = &mut state.ports[i] {
-                    port.set_link(now);
-                }
-                if before.up != now.up {
-                    state.changes.link_changed();
-                    let kind = if now.up { PortEventKind::LinkUp } else { PortEventKind::LinkDown };
-                    self.event_of(state, kind, PortId(u16::try_from(i).unwrap_or(u16::MAX)))?;
-                }
+        let _ = self.edit(|state| {
+            let now = |(id, port): (PortId, &PortState)| (id, port.link, state.ports.link_of(port));
+            let moved: Vec<_> = state.all_ports().map(now).filter(|(_, before, now)| before != now).collect();
+            if moved.is_empty() {
+                return Ok(());
             }
-            // Whoever owns the interface of a VTEP may give it another address: then packets for
-            // tunnels come to that one.
-            let published = self.publisher.current();
-            let moved = |(i, port): (usize, &Option<PortState>)| {
-                let vtep = published.world.ports.get(i).and_then(Option::as_ref).and_then(|facts| facts.vtep.as_ref());
-                vtep.zip(port.as_ref()).is_some_and(|(vtep, port)| vtep.mac != port.mac())
-            };
-            if state.ports.iter().enumerate().any(moved) {
-                self.publisher.publish(state.snapshot());
+            for (id, _, now) in &moved {
+                state.ports.change(*id).into_iter().for_each(|port| port.set_link(*now));
+            }
+            // Who hears of it sees it.
+            self.show(state);
+            for (id, _, now) in moved.into_iter().filter(|(_, before, now)| before.up != now.up) {
+                state.changes.link_changed();
+                let kind = if now.up { PortEventKind::LinkUp } else { PortEventKind::LinkDown };
+                self.event_of(state, kind, id)?;
             }
             Ok(())
+        });
+    }
+
+    /// Whoever owns the interface of a VTEP may give it another address: then packets for tunnels
+    /// come to that one.
+    fn follow_vteps(&self, turn: &Turn<'_>) {
+        let _: Result<(), SwitchError> = self.change_in(turn, |state| {
+            let published = self.publisher.current();
+            let vtep = |id: PortId| published.world.ports.get(id.index())?.as_ref()?.vtep.clone();
+            let moved = |(id, port): (PortId, &PortState)| vtep(id).is_some_and(|vtep| vtep.mac != port.mac());
+            let moved = state.all_ports().any(moved);
+            Ok(if moved { Step::publish(state.snapshot(), |_, _| ()) } else { Step::Done(()) })
         });
     }
 
     /// Removes flows whose time is over. (What workers' caches counted is to be collected before.)
-    pub(super) fn expire_flows(&self) {
+    pub(super) fn expire_flows(&self, turn: &Turn<'_>) {
         // Idle timeouts are judged by what the caches have counted.
         self.collect();
         let now = Millis::now();
-        let _ = self.with(|state| {
-            let names: Vec<String> = state.bridges.keys().cloned().collect();
-            for name in names {
+        let names = self.edit(|state| Ok(state.bridges.keys().cloned().collect::<Vec<_>>()));
+        for name in names.unwrap_or_default() {
+            let _: Result<(), SwitchError> = self.change_in(turn, |state| {
                 let world = state.next_world();
-                let Some(bridge) = state.bridges.get_mut(&name) else { continue };
-                let changed = bridge.pipeline.expire(world, now);
-                if changed {
-                    self.publish_program(state, &name)?;
-                    // What was counted until then is part of the story.
-                    self.collect();
+                let Some(bridge) = state.bridges.get_mut(&name) else { return Ok(Step::Done(())) };
+                if bridge.pipeline.expire(world, now) {
+                    return Ok(self.program_step(state, &name, || ()));
                 }
-                state.bridges.get_mut(&name).into_iter().for_each(BridgeState::tell_removed);
-            }
-            Ok(())
-        });
+                bridge.tell_removed();
+                Ok(Step::Done(()))
+            });
+        }
     }
 
     fn every_second(&self, seconds: f64) {
-        let _ = self.with(|state| {
+        let _ = self.edit(|state| {
             state.sample_rxqs(seconds);
             Ok(())
         });
@@ -109,26 +120,24 @@ impl Switch {
         self.age();
     }
 
-    /// Takes down ports whose peer broke the rules, by name. With the device goes what it holds of
+    /// Takes down a port whose peer broke the rules, by name. With the device goes what it holds of
     /// mbufs.
     #[cfg(feature = "dpdk")]
-    fn look_at_peers(&self) {
-        let _ = self.with(|state| {
-            for i in 0..state.ports.len() {
-                let Some(port) = &mut state.ports[i] else { continue };
-                let broken = port.opened.as_ref().ok().and_then(|opened| opened.shared.device.broken());
-                let Some(reason) = broken else { continue };
-                tracing::error!(port = port.config.name, bridge = port.bridge, reason, "port is taken down");
-                let opened = std::mem::replace(&mut port.opened, Err(reason));
-                port.set_link(Link::default());
-                state.changes.link_changed();
-                self.publisher.publish(state.snapshot());
-                self.event_of(state, PortEventKind::LinkDown, PortId(u16::try_from(i).unwrap_or(u16::MAX)))?;
-                if let (Some(port), Ok(opened)) = (&state.ports[i], opened) {
-                    opened.close(&port.config.name);
-                }
-            }
-            Ok(())
+    fn look_at_peers(&self, turn: &Turn<'_>) {
+        let _: Result<(), SwitchError> = self.change_in(turn, |state| {
+            let broken = |port: &PortState| port.opened.as_ref().ok().and_then(|opened| opened.shared.device.broken());
+            let broken = state.all_ports().find_map(|(id, port)| Some((id, broken(port)?)));
+            let Some((id, reason)) = broken else { return Ok(Step::Done(())) };
+            let Some(port) = state.ports.change(id) else { return Ok(Step::Done(())) };
+            tracing::error!(port = port.config.name, bridge = port.bridge, reason, "port is taken down");
+            let closing = Closing::of(port);
+            port.opened = Err(reason);
+            port.set_link(Link::default());
+            state.changes.link_changed();
+            Ok(Step::publish(state.snapshot(), move |switch, state| {
+                let _ = switch.event_of(state, PortEventKind::LinkDown, id);
+                state.closing.extend(closing);
+            }))
         });
     }
 
@@ -154,7 +163,7 @@ impl Switch {
     /// Lets old addresses go.
     pub(super) fn age(&self) {
         let now_s = Millis::now().seconds();
-        let _ = self.with(|state| {
+        let _ = self.edit(|state| {
             state.bridges.values().for_each(|bridge| bridge.fdb.age(now_s));
             state.neighbours.age(Millis::now().0);
             Ok(())

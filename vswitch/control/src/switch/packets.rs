@@ -1,7 +1,7 @@
 //! Packets to and from controllers, and what the caches hold.
 
 use super::Switch;
-use super::pipeline::{NameMap, PacketStream, WriteError};
+use super::pipeline::{NameMap, PacketStream, WriteError, names};
 use crate::info::SwitchError;
 use std::sync::Arc;
 use vswitch_dataplane::cache::Megaflow;
@@ -119,9 +119,9 @@ impl Switch {
     /// Cached megaflows, of one bridge or all.
     #[must_use]
     pub fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo> {
-        let snapshot = self.publisher.current();
-        let world = &snapshot.world;
-        let (now, names) = (Millis::now(), |bridge| self.names(bridge).unwrap_or_default());
+        let view = self.shown.view();
+        let world = &view.world;
+        let (now, names) = (Millis::now(), |bridge| names(&view, bridge).unwrap_or_default());
         let by_bridge: Vec<(String, NameMap)> =
             world.bridges.iter().map(|bridge| (bridge.name.to_string(), names(&bridge.name))).collect();
         let mut collector = self.collector.lock();
@@ -149,13 +149,13 @@ impl Switch {
         if was_plain && !is_plain() {
             // It has learned the first flow of a plain learning switch. Workers look for that when
             // they adopt a snapshot.
-            self.with(|state| self.publish_program(state, &name))?;
+            self.change(|state| Ok::<_, SwitchError>(self.program_step(state, &name, || ())))?;
         }
         Ok(result?)
     }
 
     fn packet_ins(&self, bridge: &str) -> Result<Arc<PacketIns>, SwitchError> {
-        self.with(|state| Ok(Arc::clone(&state.bridge(bridge)?.packet_ins)))
+        Ok(Arc::clone(&self.shown.view().bridge(bridge)?.packet_ins))
     }
 }
 

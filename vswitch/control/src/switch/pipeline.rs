@@ -5,14 +5,16 @@
 mod tests;
 
 use super::Switch;
+use super::change::Step;
 use super::state::{BridgeState, State};
+use super::view::View;
 use crate::info::SwitchError;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::broadcast;
 use vswitch_dataplane::limits;
 use vswitch_dataplane::pipeline::state::{
-    Applied, FlowCount, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, Refused, TableInfo,
+    Applied, FlowCount, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, Refused, TableInfo, check_filter,
 };
 use vswitch_dataplane::pipeline::{self, Program, RuleStats, TABLES, Trace, Tracing};
 use vswitch_dataplane::port::FieldError;
@@ -103,20 +105,7 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist.
     pub fn names(&self, bridge: &str) -> Result<NameMap, SwitchError> {
-        self.with(|state| {
-            let tables = state.bridge(bridge)?.pipeline.names();
-            let ports = state.all_ports().filter(|(_, port)| port.bridge == bridge);
-            let ports: Vec<_> =
-                ports.map(|(_, port)| (port.config.name.clone(), port.number, &port.config.kind)).collect();
-            let guests = ports.iter().filter(|(_, _, kind)| kind.is_guest());
-            Ok(NameMap {
-                guests: guests.map(|(name, ..)| name.clone()).collect(),
-                port_names: ports.iter().map(|(name, number, _)| (*number, name.clone())).collect(),
-                ports: ports.into_iter().map(|(name, number, _)| (name, number)).collect(),
-                tables: tables.iter().map(|(number, name)| (name.clone(), *number)).collect(),
-                table_names: tables.iter().map(|(number, name)| (*number, name.clone())).collect(),
-            })
-        })
+        names(&self.shown.view(), bridge)
     }
 
     /// Applies a transaction and waits until all workers see it.
@@ -126,27 +115,31 @@ impl Switch {
     pub fn write_pipeline(&self, bridge: &str, updates: &[Update]) -> Result<Applied, WriteError> {
         // For the counters of flows that go.
         self.collect();
-        let applied = self.with(|state| {
+        self.change(|state| {
             state.bridge(bridge)?;
             let world = state.next_world();
-            let Some(view) = state.bridges.get_mut(bridge) else { return Ok(Ok(Applied::default())) };
-            let applied = view.pipeline.apply(updates, world, Millis::now());
-            if applied.is_ok() {
-                self.publish_program(state, bridge)?;
-                // After it is so: an agent that hears of it may rely on it, and on the counters.
-                self.collect();
-                state.bridges.get_mut(bridge).into_iter().for_each(BridgeState::tell_removed);
-            }
-            Ok(applied)
-        })?;
-        Ok(applied?)
+            let Some(view) = state.bridges.get_mut(bridge) else { return Ok(Step::Done(Applied::default())) };
+            let applied = view.pipeline.apply(updates, world, Millis::now())?;
+            Ok(self.program_step(state, bridge, move || applied))
+        })
     }
 
-    /// Makes the program of a bridge's pipeline the one that workers use; returns when all do.
-    pub(super) fn publish_program(&self, state: &mut State, bridge: &str) -> Result<(), SwitchError> {
-        self.publisher.publish(state.reprogrammed(&self.publisher.current(), bridge));
-        state.bridge(bridge)?.pipeline.adopted();
-        Ok(())
+    /// Makes the program of a bridge's pipeline the one that workers use. When all do, those who
+    /// want to know are told of flows that went.
+    pub(super) fn program_step<R>(
+        &self,
+        state: &mut State,
+        bridge: &str,
+        value: impl FnOnce() -> R + Send + 'static,
+    ) -> Step<R> {
+        let (snapshot, bridge) = (state.reprogrammed(&self.publisher.current(), bridge), bridge.to_owned());
+        Step::publish(snapshot, move |switch, state| {
+            state.adopted(&bridge);
+            // After it is so: an agent that hears of it may rely on it, and on the counters.
+            switch.collect();
+            state.bridges.get_mut(&bridge).into_iter().for_each(BridgeState::tell_removed);
+            value()
+        })
     }
 
     /// Names a table (None: the lowest number without name and flows), and returns its number.
@@ -154,12 +147,14 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist, name or number are taken or wrong.
     pub fn add_table(&self, bridge: &str, number: Option<u8>, name: &str) -> Result<u8, SwitchError> {
-        self.with(|state| {
+        self.edit(|state| {
             state.bridge(bridge)?;
-            match state.bridges.get_mut(bridge) {
-                Some(bridge) => add_table(&mut bridge.pipeline, number, name),
-                None => Ok(0),
-            }
+            let number = match state.bridges.get_mut(bridge) {
+                Some(bridge) => add_table(&mut bridge.pipeline, number, name)?,
+                None => 0,
+            };
+            self.show(state);
+            Ok(number)
         })
     }
 
@@ -169,9 +164,10 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist or has no table of this name.
     pub fn delete_table(&self, bridge: &str, name: &str) -> Result<u8, SwitchError> {
-        self.with(|state| {
+        self.edit(|state| {
             state.bridge(bridge)?;
             let number = state.bridges.get_mut(bridge).and_then(|bridge| bridge.pipeline.unname_table(name));
+            self.show(state);
             number.ok_or_else(|| SwitchError::NotFound {
                 what: "table",
                 name: name.to_owned(),
@@ -186,11 +182,9 @@ impl Switch {
     /// When the bridge does not exist.
     pub fn tables(&self, bridge: &str) -> Result<Vec<TableInfo>, SwitchError> {
         self.collect();
-        let (program, names) = self.with(|state| {
-            let pipeline = &state.bridge(bridge)?.pipeline;
-            Ok((pipeline.program(), pipeline.names().clone()))
-        })?;
-        Ok(program.table_infos(&names))
+        let view = self.shown.view();
+        let bridge = view.bridge(bridge)?;
+        Ok(bridge.program.table_infos(&bridge.tables))
     }
 
     /// Flows that a filter selects.
@@ -199,8 +193,11 @@ impl Switch {
     /// When the bridge does not exist, or the filter uses a field that no option of Geneve is
     /// mapped to.
     pub fn flows(&self, bridge: &str, filter: &FlowFilter) -> Result<Vec<FlowInfo>, SwitchError> {
-        self.with(|state| Ok(state.bridge(bridge)?.pipeline.check_filter(filter).map_err(filter_refused)?))?;
-        Ok(self.program(bridge)?.flows(filter, Millis::now()))
+        self.collect();
+        let view = self.shown.view();
+        let bridge = view.bridge(bridge)?;
+        check_filter(&bridge.options, filter).map_err(filter_refused)?;
+        Ok(bridge.program.flows(filter, Millis::now()))
     }
 
     /// Shows what the flows of some tables have counted, in no order.
@@ -224,7 +221,8 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist.
     pub fn rule_stats(&self, bridge: &str, flows: &[&FlowFilter]) -> Result<Vec<Option<Arc<RuleStats>>>, SwitchError> {
-        let program = self.with(|state| Ok(state.bridge(bridge)?.pipeline.program()))?;
+        let view = self.shown.view();
+        let program = &view.bridge(bridge)?.program;
         Ok(flows.iter().map(|flow| program.rule_stats(flow.table?, flow.strict?, &flow.matching)).collect())
     }
 
@@ -244,11 +242,10 @@ impl Switch {
         Ok(self.program(bridge)?.meter_infos(id, Millis::now()))
     }
 
-    /// Tables, groups and meters of a bridge as they are now: what takes long is done with these,
-    /// not under the lock.
+    /// Tables, groups and meters of a bridge as they are now.
     pub(super) fn program(&self, bridge: &str) -> Result<Arc<Program>, SwitchError> {
         self.collect();
-        self.with(|state| Ok(state.bridge(bridge)?.pipeline.program()))
+        Ok(Arc::clone(&self.shown.view().bridge(bridge)?.program))
     }
 
     /// Flow-removed events of a bridge from now on.
@@ -256,7 +253,7 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist.
     pub fn subscribe_flows(&self, bridge: &str) -> Result<broadcast::Receiver<Arc<FlowRemoved>>, SwitchError> {
-        self.with(|state| Ok(state.bridge(bridge)?.flow_events.subscribe()))
+        Ok(self.shown.view().bridge(bridge)?.flow_events.subscribe())
     }
 
     /// What would happen to a packet, step by step, with the names of ports and tables or their
@@ -265,19 +262,35 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist or the input is wrong.
     pub fn trace(&self, bridge: &str, input: &TraceInput, how: &TraceHow) -> Result<TraceReport, SwitchError> {
-        // Under the lock: a world that is being published is not the one that all workers see yet.
-        let world = self.with(|_| Ok(Arc::clone(&self.publisher.current().world)))?;
-        let names: Vec<NameMap> =
-            world.bridges.iter().map(|bridge| self.names(&bridge.name).unwrap_or_default()).collect();
+        let view = self.shown.view();
+        let world = &view.world;
+        let all: Vec<NameMap> =
+            world.bridges.iter().map(|bridge| names(&view, &bridge.name).unwrap_or_default()).collect();
         let Some(index) = world.bridges.iter().position(|known| &*known.name == bridge) else {
-            return self.names(bridge).map(|_| TraceReport::default());
+            return view.bridge(bridge).map(|_| TraceReport::default());
         };
-        let key = trace_key(input, &names[index])?;
-        let names: Vec<&dyn Names> = names.iter().filter(|_| how.names).map(|names| names as &dyn Names).collect();
+        let key = trace_key(input, &all[index])?;
+        let names: Vec<&dyn Names> = all.iter().filter(|_| how.names).map(|names| names as &dyn Names).collect();
         let tracing = Tracing { bridge: index, key: &key, now: Millis::now(), names: &names, ct_next: &how.ct_next };
-        let Trace { text, final_flow, megaflow, actions, drop_reason } = pipeline::trace(&world, &tracing);
+        let Trace { text, final_flow, megaflow, actions, drop_reason } = pipeline::trace(world, &tracing);
         Ok(TraceReport { text, final_flow, megaflow, actions, drop_reason })
     }
+}
+
+/// Names of a bridge's ports and tables at one moment.
+pub(super) fn names(view: &View, bridge: &str) -> Result<NameMap, SwitchError> {
+    let tables = &view.bridge(bridge)?.tables;
+    // Nobody is to rely on one that may never have been there.
+    let ports = view.ports.of(bridge).filter(|(_, port)| !port.is_new());
+    let ports: Vec<_> = ports.map(|(_, port)| (port.config.name.clone(), port.number, &port.config.kind)).collect();
+    let guests = ports.iter().filter(|(_, _, kind)| kind.is_guest());
+    Ok(NameMap {
+        guests: guests.map(|(name, ..)| name.clone()).collect(),
+        port_names: ports.iter().map(|(name, number, _)| (*number, name.clone())).collect(),
+        ports: ports.into_iter().map(|(name, number, _)| (name, number)).collect(),
+        tables: tables.iter().map(|(number, name)| (name.clone(), *number)).collect(),
+        table_names: tables.iter().map(|(number, name)| (*number, name.clone())).collect(),
+    })
 }
 
 /// The packet that is to be traced.

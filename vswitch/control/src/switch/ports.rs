@@ -1,17 +1,21 @@
-//! Ports: add, remove, list, change; while traffic flows.
+//! Ports: add, remove, list; while traffic flows. `modify` changes them.
 
 use super::Switch;
-use super::state::{Opened, PortState, Rxq, State};
+use super::change::Step;
+use super::closing::Closing;
+use super::opening::{self, NotOpened, Opening, Reserved};
+use super::port_state::{Opened, PortState, Rxq};
+use super::state::State;
 use super::tunnels::addresses_refused;
 use crate::access::Asker;
-use crate::info::{PortChange, PortEvent, PortEventKind, PortInfo, SwitchError};
+use crate::info::{PortEvent, PortEventKind, PortInfo, SwitchError};
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use vswitch_dataplane::limits;
 use vswitch_dataplane::observe::PortCounters;
 use vswitch_dataplane::packet::Mac;
-use vswitch_dataplane::port::{self, FieldError, Link, OpenPort, PortConfig, PortId, PortKind};
+use vswitch_dataplane::port::{FieldError, Link, OpenPort, PortConfig, PortId};
 use vswitch_dataplane::time::Millis;
 use vswitch_dataplane::worker::{PortShared, RxqSlot};
 
@@ -39,45 +43,113 @@ impl Switch {
         if !errors.is_empty() {
             return Err(SwitchError::Invalid(errors));
         }
-        self.with(|state| {
-            state.bridge(bridge)?;
-            if let Some((_, port)) = state.all_ports().find(|(_, port)| port.config.name == config.name) {
-                let hint = format!("it is a port of bridge {}: choose another name, or delete it first", port.bridge);
-                return Err(SwitchError::Exists { what: "port", name: config.name, hint });
-            }
-            state.check_patch(bridge, &config)?;
-            state.check_tunnel(&config)?;
-            state.check_addresses(None, &config)?;
-            let number = state.number_for(bridge, &config)?;
-            let asked_for = config.number.is_some();
-            let id = state.free_id()?;
-            let kind = self.access.to_open(&config.kind, asker).map_err(SwitchError::Invalid)?;
-            let opened = open_port(state, id, &config, &kind);
-            if let Err(reason) = &opened {
-                if asker == Asker::Client {
-                    return Err(SwitchError::Device { name: config.name, reason: reason.clone() });
+        let reserved = self.edit(|state| {
+            let reserved = self.reserve(state, bridge, config, asker)?;
+            self.show(state);
+            Ok(reserved)
+        })?;
+        let mut opened = match self.open(&reserved) {
+            Ok(opened) => Ok(opened),
+            Err(error) if asker == Asker::File => Err(match error {
+                NotOpened::Failed(reason) => (reason, false),
+                NotOpened::Late | NotOpened::Stopping => (opening::TOO_LATE.to_owned(), true),
+            }),
+            Err(error) => {
+                if !matches!(error, NotOpened::Late) {
+                    self.forget_opening(&reserved);
                 }
-                tracing::error!(bridge, port = config.name, reason, "port did not open; the others run without it");
+                return Err(Self::not_opened(&reserved.config.name, error));
             }
-            let mac = config.mac.unwrap_or_else(random_mac);
-            let link_up = Arc::default();
-            let bridge = bridge.to_owned();
-            let link = Link::default();
-            let mut port = PortState { bridge, config, kind, number, mac, opened, link, link_up, seen_mtu: None };
-            port.follow_mtu();
-            state.routes.set_addresses(id.0.into(), &port.config.addresses).map_err(addresses_refused)?;
-            if let Some(bridge) = state.bridges.get_mut(&port.bridge) {
-                bridge.numbers.take(number, asked_for);
-            }
+        };
+        if let Err((reason, _)) = &opened {
+            let port = &reserved.config.name;
+            tracing::error!(bridge, port, reason, "port did not open; the others run without it");
+        }
+        let result: Result<_, SwitchError> = self.change(|state| {
+            // What is refused stays here, and is closed when no lock is held.
+            let port = take_in(state, &reserved, &mut opened)?;
+            let id = reserved.id;
             state.ports[id.index()] = Some(port);
-            let link = state.ports[id.index()].as_ref().map(|port| state.link_of(port)).unwrap_or_default();
-            if let Some(port) = &mut state.ports[id.index()] {
-                // Before any worker decides by it.
-                port.set_link(link);
+            let snapshot = state.snapshot();
+            Ok(Step::publish(snapshot, move |switch, state| switch.event_of(state, PortEventKind::Added, id)))
+        });
+        if !matches!(result, Ok(_) | Err(SwitchError::Late(_))) {
+            self.forget_opening(&reserved);
+        }
+        result?
+    }
+
+    /// Takes a place, a name and a number for a port that is to be opened.
+    fn reserve(
+        &self,
+        state: &mut State,
+        bridge: &str,
+        config: PortConfig,
+        asker: Asker,
+    ) -> Result<Reserved, SwitchError> {
+        state.bridge(bridge)?;
+        if let Some((_, port)) = state.all_ports().find(|(_, port)| port.config.name == config.name) {
+            let hint = format!("it is a port of bridge {}: choose another name, or delete it first", port.bridge);
+            return Err(SwitchError::Exists { what: "port", name: config.name, hint });
+        }
+        state.check_patch(bridge, &config)?;
+        state.check_tunnel(&config)?;
+        state.check_addresses(None, &config)?;
+        let number = state.number_for(bridge, &config)?;
+        let id = state.free_id()?;
+        let kind = self.access.to_open(&config.kind, asker).map_err(SwitchError::Invalid)?;
+        let opening = Opening::new(asker == Asker::File);
+        state.ports[id.index()] = Some(Arc::new(PortState {
+            bridge: bridge.to_owned(),
+            config: config.clone(),
+            kind: kind.clone(),
+            number,
+            mac: config.mac.unwrap_or_else(random_mac),
+            opened: Err(String::new()),
+            opening: Some(Arc::clone(&opening)),
+            link: Link::default(),
+            link_up: Arc::default(),
+            seen_mtu: None,
+        }));
+        Ok(Reserved { id, opening, context: state.context.clone(), config, kind })
+    }
+
+    /// The port in the state "opening" goes, or is again what it was, if it is still there.
+    pub(super) fn forget_opening(&self, reserved: &Reserved) {
+        let _ = self.edit(|state| {
+            if state.is_opening(reserved) {
+                match state.ports.change(reserved.id) {
+                    Some(port) if reserved.opening.is_kept() => port.opening = None,
+                    _ => state.ports[reserved.id.index()] = None,
+                }
+                self.show(state);
             }
-            self.publisher.publish(state.snapshot());
-            self.event_of(state, PortEventKind::Added, id)
-        })
+            Ok(())
+        });
+    }
+
+    /// Ports whose device came or failed when nobody waited for it any more: those of clients go,
+    /// those of the configuration file are kept as ones that did not open. The monitor.
+    pub(super) fn end_openings(&self) {
+        let _ = self.edit(|state| {
+            let is_over = |port: &PortState| port.opening.as_ref().is_some_and(|opening| opening.is_over());
+            let over: Vec<PortId> = state.ports.all().filter(|(_, port)| is_over(port)).map(|(id, _)| id).collect();
+            if over.is_empty() {
+                return Ok(());
+            }
+            for id in over {
+                let Some(port) = state.ports.change(id) else { continue };
+                let (name, bridge) = (port.config.name.clone(), port.bridge.clone());
+                if port.opening.take().is_some_and(|opening| opening.is_kept()) {
+                    port.opened = Err(opening::TOO_LATE.to_owned());
+                } else {
+                    state.ports[id.index()] = None;
+                }
+                tracing::warn!(bridge, port = name, "a device came, or failed, too late: it is closed");
+            }
+            self.show(state);
+            Ok(())
+        });
     }
 
     /// Removes a port: workers let go of it, its addresses are forgotten, its device is closed.
@@ -85,73 +157,20 @@ impl Switch {
     /// # Errors
     /// When it does not exist.
     pub fn delete_port(&self, bridge: &str, name: &str) -> Result<(), SwitchError> {
-        self.with(|state| {
+        self.change(|state| {
             let id = state.port(bridge, name)?;
-            let Some(port) = state.ports[id.index()].take() else { return Ok(()) };
+            let Some(port) = state.ports[id.index()].take() else { return Ok(Step::Done(())) };
             state.forget_routes(id.index());
-            self.publisher.publish(state.snapshot());
+            let snapshot = state.snapshot();
             // After the workers let go: nobody learns on it any more, and the index is free for
             // another port.
-            if let Some(bridge) = state.bridges.get_mut(bridge) {
-                bridge.fdb.flush(|entry| entry.port == id);
-                bridge.numbers.free(port.number, Millis::now());
-            }
-            self.event(state, PortEventKind::Removed, &port);
-            port.close();
-            Ok(())
-        })
-    }
-
-    /// Changes some of a port's attributes. Setting a port up that failed to open tries again.
-    ///
-    /// # Errors
-    /// When it does not exist, a value is wrong, or the device refuses. Then nothing has changed.
-    pub fn modify_port(&self, bridge: &str, name: &str, change: &PortChange) -> Result<PortInfo, SwitchError> {
-        self.with(|state| {
-            let id = state.port(bridge, name)?;
-            let Some(port) = &state.ports[id.index()] else {
-                return Err(SwitchError::Precondition("the port vanished".to_owned()));
-            };
-            let mut config = port.config.clone();
-            config.admin_up = change.admin_up.unwrap_or(config.admin_up);
-            config.no_flood = change.no_flood.unwrap_or(config.no_flood);
-            config.no_receive = change.no_receive.unwrap_or(config.no_receive);
-            config.no_forward = change.no_forward.unwrap_or(config.no_forward);
-            config.strict = change.strict.unwrap_or(config.strict);
-            config.underlay = change.underlay.or(config.underlay);
-            config.mtu = change.mtu.unwrap_or(config.mtu);
-            config.mtu_follows &= change.mtu.is_none();
-            config.addresses.clone_from(change.addresses.as_ref().unwrap_or(&port.config.addresses));
-            config.external_ids.clone_from(change.external_ids.as_ref().unwrap_or(&port.config.external_ids));
-            let errors = config.errors();
-            if !errors.is_empty() {
-                return Err(SwitchError::Invalid(errors));
-            }
-            state.check_addresses(Some(id), &config)?;
-            let mut routes = state.routes.clone();
-            routes.set_addresses(id.0.into(), &config.addresses).map_err(addresses_refused)?;
-            let device = |reason| SwitchError::Device { name: name.to_owned(), reason };
-            let reopened = match &port.opened {
-                Ok(opened) => {
-                    reconfigure(opened, &port.config, &config).map_err(device)?;
-                    None
+            Ok(Step::publish(snapshot, move |switch, state| {
+                if let Some(bridge) = state.bridges.get_mut(&port.bridge) {
+                    bridge.fdb.flush(|entry| entry.port == id);
+                    bridge.numbers.free(port.number, Millis::now());
                 }
-                Err(_) if change.admin_up == Some(true) => {
-                    Some(open_port(state, id, &config, &port.kind).map_err(device)?)
-                }
-                Err(_) => None,
-            };
-            state.routes = routes;
-            if let Some(port) = &mut state.ports[id.index()] {
-                port.config = config;
-                if let Some(opened) = reopened {
-                    port.opened = Ok(opened);
-                }
-                port.seen_mtu = None;
-                port.follow_mtu();
-            }
-            self.publisher.publish(state.snapshot());
-            self.event_of(state, PortEventKind::Modified, id)
+                switch.removed(state, &port);
+            }))
         })
     }
 
@@ -160,35 +179,42 @@ impl Switch {
     /// # Errors
     /// When the bridge does not exist.
     pub fn ports(&self, bridge: &str) -> Result<Vec<PortInfo>, SwitchError> {
-        self.with(|state| {
-            state.bridge(bridge)?;
-            let here = state.all_ports().filter(|(_, port)| port.bridge == bridge);
-            let mut ports: Vec<_> = here.map(|(_, port)| state.info(port)).collect();
-            ports.sort_by_key(|port| port.number);
-            Ok(ports)
-        })
+        let view = self.shown.view();
+        view.bridge(bridge)?;
+        Ok(view.ports.infos(bridge))
+    }
+
+    /// A port has left the snapshot that workers have.
+    pub(super) fn removed(&self, state: &mut State, port: &PortState) {
+        if !port.is_new() {
+            self.event(state, PortEventKind::Removed, port);
+        }
+        state.closing.extend(Closing::of(port));
     }
 
     /// Tells subscribers what happened to a port.
     pub(super) fn event(&self, state: &mut State, kind: PortEventKind, port: &PortState) -> PortInfo {
         state.sequence += 1;
-        let info = state.info(port);
+        let info = port.info();
         let _ = self.events.send(PortEvent { sequence: state.sequence, kind, port: info.clone() });
         info
     }
 
     /// The same for a port that is still there.
     pub(super) fn event_of(&self, state: &mut State, kind: PortEventKind, id: PortId) -> Result<PortInfo, SwitchError> {
-        let Some(port) = state.ports[id.index()].take() else {
-            return Err(SwitchError::Precondition("the port vanished".to_owned()));
-        };
-        let info = self.event(state, kind, &port);
-        state.ports[id.index()] = Some(port);
-        Ok(info)
+        let port = state.ports.get(id.index()).cloned().flatten();
+        let port = port.ok_or_else(|| SwitchError::Precondition("the port vanished".to_owned()))?;
+        Ok(self.event(state, kind, &port))
     }
 }
 
 impl State {
+    /// Whether the port is still the one whose device is opened with this.
+    pub(super) fn is_opening(&self, reserved: &Reserved) -> bool {
+        let opening = self.ports.get(reserved.id.index()).and_then(|port| port.as_ref()?.opening.as_ref());
+        opening.is_some_and(|opening| Arc::ptr_eq(opening, &reserved.opening))
+    }
+
     fn free_id(&mut self) -> Result<PortId, SwitchError> {
         let free = self.ports.iter().position(Option::is_none).unwrap_or_else(|| {
             self.ports.push(None);
@@ -204,13 +230,47 @@ impl State {
     }
 }
 
-/// Opens a port's device, as `kind` has it, and places its receive queues.
-fn open_port(state: &State, id: PortId, config: &PortConfig, kind: &PortKind) -> Result<Opened, String> {
-    let OpenPort { rx, tx, device } = port::open(&state.context, config, kind)?;
-    state.interface_taken(id, &device)?;
-    if !config.admin_up {
-        device.set_admin(false)?;
+/// The port as it is with its device, or with the reason why it has none (and whether that may
+/// still come). A device that is refused stays in `opened`.
+fn take_in(
+    state: &mut State,
+    reserved: &Reserved,
+    opened: &mut Result<OpenPort, (String, bool)>,
+) -> Result<Arc<PortState>, SwitchError> {
+    let Reserved { id, config, .. } = reserved;
+    let gone = || SwitchError::Precondition(format!("port {:?} was deleted while its device was opened", config.name));
+    let port = state.ports[id.index()].clone().filter(|_| state.is_opening(reserved));
+    let mut port = (*port.ok_or_else(gone)?).clone();
+    // Other ports may have come meanwhile.
+    state.check_tunnel(config)?;
+    match opened {
+        Err((reason, may_come)) => {
+            port.opened = Err(reason.clone());
+            port.opening = port.opening.filter(|_| *may_come);
+        }
+        Ok(device) => {
+            if let Err(reason) = state.interface_taken(*id, &device.device) {
+                return Err(SwitchError::Device { name: config.name.clone(), reason });
+            }
+        }
     }
+    state.routes.set_addresses(id.0.into(), &config.addresses).map_err(addresses_refused)?;
+    if let Ok(device) = std::mem::replace(opened, Err((String::new(), false))) {
+        port.opened = Ok(use_device(state, *id, config, device));
+        port.opening = None;
+    }
+    port.follow_mtu();
+    if let Some(bridge) = state.bridges.get_mut(&port.bridge) {
+        bridge.numbers.take(port.number, config.number.is_some());
+    }
+    // Before any worker decides by it.
+    port.set_link(state.ports.link_of(&port));
+    Ok(Arc::new(port))
+}
+
+/// Makes a device a port's, and places its receive queues.
+pub(super) fn use_device(state: &State, id: PortId, config: &PortConfig, opened: OpenPort) -> Opened {
+    let OpenPort { rx, tx, device } = opened;
     let shared = Arc::new(PortShared {
         id,
         name: config.name.clone(),
@@ -223,25 +283,9 @@ fn open_port(state: &State, id: PortId, config: &PortConfig, kind: &PortKind) ->
     for (number, queue) in (0..).zip(rx) {
         let worker = state.least_loaded(&rxqs);
         let slot = Arc::new(RxqSlot::new(id, number, queue));
-        rxqs.push(Rxq { slot, worker, pinned: false, usage: 0.0, sampled: 0 });
+        rxqs.push(Rxq { slot, worker, pinned: false, usage: Arc::default() });
     }
-    Ok(Opened { rxqs, shared })
-}
-
-/// Tells the device what has changed; all or nothing.
-fn reconfigure(opened: &Opened, old: &PortConfig, new: &PortConfig) -> Result<(), String> {
-    let device = &opened.shared.device;
-    if new.mtu != old.mtu {
-        device.set_mtu(new.mtu)?;
-    }
-    if new.admin_up == old.admin_up {
-        return Ok(());
-    }
-    device.set_admin(new.admin_up).inspect_err(|_| {
-        if let Err(reason) = device.set_mtu(old.mtu) {
-            tracing::error!(port = new.name, reason, "the device keeps the new mtu though the change failed");
-        }
-    })
+    Opened { rxqs, shared }
 }
 
 /// A random unicast address with the local bit set (IEEE 802, clause 8.2.2).

@@ -1,8 +1,12 @@
 //! Which worker polls which receive queue.
 
 use super::Switch;
-use super::state::{Rxq, State};
+use super::change::Step;
+use super::port_state::Rxq;
+use super::state::State;
 use crate::info::{RxqInfo, SwitchError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use vswitch_dataplane::port::FieldError;
 use vswitch_dpdk::lcore;
 
@@ -12,23 +16,23 @@ impl State {
     pub(super) fn least_loaded(&self, more: &[Rxq]) -> usize {
         let mut load = vec![(0.0, 0_usize); self.cores.len()];
         for rxq in self.rxqs().chain(more) {
-            load[rxq.worker].0 += rxq.usage;
+            load[rxq.worker].0 += rxq.usage.get();
             load[rxq.worker].1 += 1;
         }
         lightest(&load)
     }
 
     /// Takes a sample of how busy each queue kept its worker during the last `seconds`.
-    pub(super) fn sample_rxqs(&mut self, seconds: f64) {
+    pub(super) fn sample_rxqs(&self, seconds: f64) {
         #[allow(clippy::cast_precision_loss)] // percentages
         let available = lcore::tsc_hz() as f64 * seconds;
-        for rxq in self.rxqs_mut() {
+        for rxq in self.rxqs() {
             let now = rxq.slot.cycles.get();
+            let before = rxq.usage.sampled.swap(now, Relaxed);
             #[allow(clippy::cast_precision_loss)]
-            let usage = (now.wrapping_sub(rxq.sampled) as f64 / available).clamp(0.0, 1.0);
-            rxq.sampled = now;
+            let usage = (now.wrapping_sub(before) as f64 / available).clamp(0.0, 1.0);
             // Half of the old reading: about five seconds of memory at one sample a second.
-            rxq.usage = f64::midpoint(rxq.usage, usage);
+            rxq.usage.set(f64::midpoint(rxq.usage.get(), usage));
         }
     }
 }
@@ -44,24 +48,22 @@ impl Switch {
     /// All receive queues, by worker.
     #[must_use]
     pub fn rxqs(&self) -> Vec<RxqInfo> {
-        self.with(|state| {
-            let mut infos = Vec::new();
-            for (_, port) in state.all_ports() {
-                let Ok(opened) = &port.opened else { continue };
-                infos.extend(opened.rxqs.iter().map(|rxq| RxqInfo {
-                    bridge: port.bridge.clone(),
-                    port: port.config.name.clone(),
-                    queue: rxq.slot.queue,
-                    core: state.cores[rxq.worker],
-                    pinned: rxq.pinned,
-                    usage_percent: rxq.usage * 100.0,
-                    packets: rxq.slot.packets.get(),
-                }));
-            }
-            infos.sort_by(|a, b| (a.core, &a.port, a.queue).cmp(&(b.core, &b.port, b.queue)));
-            Ok(infos)
-        })
-        .unwrap_or_default()
+        let view = self.shown.view();
+        let mut infos = Vec::new();
+        for port in view.all_ports() {
+            let Ok(opened) = &port.opened else { continue };
+            infos.extend(opened.rxqs.iter().map(|rxq| RxqInfo {
+                bridge: port.bridge.clone(),
+                port: port.config.name.clone(),
+                queue: rxq.slot.queue,
+                core: view.cores[rxq.worker],
+                pinned: rxq.pinned,
+                usage_percent: rxq.usage.get() * 100.0,
+                packets: rxq.slot.packets.get(),
+            }));
+        }
+        infos.sort_by(|a, b| (a.core, &a.port, a.queue).cmp(&(b.core, &b.port, b.queue)));
+        infos
     }
 
     /// Pins a receive queue to the worker on a core, or (none) lets it be placed by load again.
@@ -69,8 +71,8 @@ impl Switch {
     /// # Errors
     /// When the port, the queue or a worker on that core does not exist.
     pub fn pin_rxq(&self, port: &str, queue: u16, core: Option<u32>) -> Result<(), SwitchError> {
-        self.with(|state| {
-            let cores = state.cores.clone();
+        self.change(|state| {
+            let cores = Arc::clone(&state.cores);
             let not_found = |what, name: String, hint: String| SwitchError::NotFound { what, name, hint };
             let worker = match core {
                 Some(core) => Some(cores.iter().position(|own| *own == core).ok_or_else(|| {
@@ -82,8 +84,8 @@ impl Switch {
                 })?),
                 None => None,
             };
-            let found = state.ports.iter_mut().flatten().find(|state| state.config.name == port);
-            let Some(found) = found else {
+            let found = state.all_ports().find(|(_, found)| found.config.name == port).map(|(id, _)| id);
+            let Some(found) = found.and_then(|id| state.ports.change(id)) else {
                 return Err(not_found("port", port.to_owned(), "see vsctl worker-rxq-show".to_owned()));
             };
             let queues = found.opened.as_mut().map(|opened| opened.rxqs.as_mut_slice()).unwrap_or_default();
@@ -93,8 +95,7 @@ impl Switch {
             };
             rxq.pinned = worker.is_some();
             rxq.worker = worker.unwrap_or(rxq.worker);
-            self.publisher.publish(state.snapshot());
-            Ok(())
+            Ok(Step::publish(state.snapshot(), |_, _| ()))
         })
     }
 
@@ -102,28 +103,25 @@ impl Switch {
     /// many moved.
     #[must_use]
     pub fn rebalance(&self) -> usize {
-        self.with(|state| {
+        let moved: Result<usize, SwitchError> = self.change(|state| {
             let mut load = vec![(0.0, 0_usize); state.cores.len()];
             for rxq in state.rxqs().filter(|rxq| rxq.pinned) {
-                load[rxq.worker].0 += rxq.usage;
+                load[rxq.worker].0 += rxq.usage.get();
                 load[rxq.worker].1 += 1;
             }
             let mut unpinned: Vec<&mut Rxq> = state.rxqs_mut().filter(|rxq| !rxq.pinned).collect();
-            unpinned.sort_by(|a, b| b.usage.total_cmp(&a.usage));
+            unpinned.sort_by(|a, b| b.usage.get().total_cmp(&a.usage.get()));
             let mut moved = 0;
             for rxq in unpinned {
                 let worker = lightest(&load);
-                load[worker].0 += rxq.usage;
+                load[worker].0 += rxq.usage.get();
                 load[worker].1 += 1;
                 moved += usize::from(rxq.worker != worker);
                 rxq.worker = worker;
             }
-            if moved > 0 {
-                self.publisher.publish(state.snapshot());
-            }
-            Ok(moved)
-        })
-        .unwrap_or(0)
+            Ok(if moved > 0 { Step::publish(state.snapshot(), move |_, _| moved) } else { Step::Done(0) })
+        });
+        moved.unwrap_or(0)
     }
 }
 

@@ -49,14 +49,17 @@ pub(super) fn use_up(file: &Path) {
     }
 }
 
-/// Writes all connections. Nobody tracks any more.
-pub(super) fn save(conntrack: &Conntrack, file: &Path) {
+/// Writes all connections. Nobody tracks any more, but for workers that do not move (`stuck`): what
+/// those are in the middle of is left out.
+pub(super) fn save(conntrack: &Conntrack, file: &Path, stuck: &[usize]) {
     let begin = Instant::now();
     match stored::replace(file, |to| conntrack.tracker().save(Millis::now().0, unix_ms(), to)) {
         Ok(saved) => tracing::info!(
             file = %file.display(),
             connections = saved.connections,
             bytes = saved.bytes,
+            left_out = saved.left_out,
+            stuck_workers = stuck.len(),
             took_ms = ms(begin),
             "connections are written for the next start"
         ),
@@ -91,7 +94,7 @@ mod tests {
         let first = conntrack(64);
         restore(&first, &file);
         (0..40).for_each(|port| connect(&first, 1, port, 0));
-        save(&first, &file);
+        save(&first, &file, &[]);
         let second = conntrack(64);
         restore(&second, &file);
         use_up(&file);
@@ -107,14 +110,14 @@ mod tests {
         let file = dir.path().join("connections");
         let first = conntrack(64);
         (0..40).for_each(|port| connect(&first, 1, port, 0));
-        save(&first, &file);
+        save(&first, &file, &[]);
         let small = conntrack(39);
         restore(&small, &file);
         assert_eq!((count(&small), file.exists()), (0, false));
         assert!(dir.path().join("connections.refused").exists());
         std::fs::create_dir(&file).expect("a directory");
         restore(&small, &file);
-        save(&small, &file);
+        save(&small, &file, &[]);
         assert_eq!(count(&small), 0);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::conntrack::{self, ConnectionEvents};
 use super::state::State;
+use super::view::Shown;
 use super::{Engine, Switch, monitor, saved};
 use crate::access::Access;
 use crate::config::{ConntrackConfig, DpdkConfig, SwitchConfig};
@@ -45,6 +46,8 @@ impl Switch {
             collector,
             publisher,
             slow_path: config.slow_path,
+            turn: Mutex::new(()),
+            shown: Shown::default(),
             state: Mutex::new(Some(state)),
             engine: Mutex::new(engine),
             stopped: AtomicBool::new(false),
@@ -52,6 +55,10 @@ impl Switch {
             connections_file: config.conntrack.state_file.clone(),
             access: Access::new(config),
         });
+        switch.edit(|state| {
+            switch.show(state);
+            Ok(())
+        })?;
         // From here on `Switch::stop` writes them again, however this ends.
         if let Some(file) = &config.conntrack.state_file {
             saved::use_up(file);

@@ -1,33 +1,35 @@
 //! What there is: bridges, ports, receive queues; and the snapshot made of it.
 
+use super::Switch;
+use super::closing::Closing;
 use super::numbers::Numbers;
-use crate::info::{BridgeConfig, PortInfo, SwitchError};
+use super::port_state::{PortState, Ports, Rxq};
+use super::view::{BridgeView, View, hint, no_bridge};
+use crate::info::{BridgeConfig, SwitchError};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
 use vswitch_dataplane::limits::{self, L2_OVERHEAD};
-use vswitch_dataplane::observe::PortTotals;
-use vswitch_dataplane::packet::Mac;
 use vswitch_dataplane::pipeline::state::{FlowRemoved, PipelineState};
 use vswitch_dataplane::pipeline::{Bridge, Changes, Fdb, PacketIns, PortFacts, Stages, World};
-use vswitch_dataplane::port::{FieldError, Link, OpenContext, PortConfig, PortId, PortKind};
-use vswitch_dataplane::tunnel::LocalEndpoint;
-use vswitch_dataplane::worker::{PortShared, PortView, RxqSlot, Snapshot};
+use vswitch_dataplane::port::{FieldError, OpenContext, PortConfig, PortId, PortKind};
+use vswitch_dataplane::worker::{PortView, Snapshot};
 use vswitch_overlay::{Neighbours, Routes};
 
-/// A worker lets go of a port within a burst, or one sleep. After this long it is reported.
-const RELEASE_SOON: Duration = Duration::from_secs(1);
+/// What is to be done with the state when all workers have adopted a snapshot.
+pub(super) type After<R> = Box<dyn FnOnce(&Switch, &mut State) -> R + Send>;
 
 pub(super) struct State {
     pub(super) context: OpenContext,
     /// Core of each worker.
-    pub(super) cores: Vec<u32>,
+    pub(super) cores: Arc<[u32]>,
     pub(super) bridges: BTreeMap<String, BridgeState>,
     /// By [`PortId`].
-    pub(super) ports: Vec<Option<PortState>>,
+    pub(super) ports: Ports,
+    /// What is gone, and not closed yet.
+    pub(super) closing: Vec<Closing>,
+    /// What is left to be done when all workers have adopted the present snapshot.
+    pub(super) left: Vec<After<()>>,
     /// Of the last port event.
     pub(super) sequence: u64,
     /// What workers' cached decisions are checked against.
@@ -75,6 +77,20 @@ impl BridgeState {
         Self { config, fdb, pipeline, packet_ins: Arc::default(), flow_events, id, numbers: Numbers::default() }
     }
 
+    /// As readers see it.
+    pub(super) fn shown(&self) -> BridgeView {
+        BridgeView {
+            config: self.config.clone(),
+            id: self.id,
+            fdb: Arc::clone(&self.fdb),
+            program: self.pipeline.program(),
+            tables: self.pipeline.shared_names(),
+            options: self.pipeline.options().clone(),
+            packet_ins: Arc::clone(&self.packet_ins),
+            flow_events: self.flow_events.clone(),
+        }
+    }
+
     /// As workers see it, without its ports.
     fn view(&self) -> Bridge {
         Bridge {
@@ -96,42 +112,6 @@ impl BridgeState {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct PortState {
-    pub(super) bridge: String,
-    pub(super) config: PortConfig,
-    /// Its kind as it is opened: with paths behind links.
-    pub(super) kind: PortKind,
-    pub(super) number: u32,
-    /// Used where the device has none.
-    pub(super) mac: Mac,
-    pub(super) opened: Result<Opened, String>,
-    /// As last reported.
-    pub(super) link: Link,
-    /// The same for workers.
-    pub(super) link_up: Arc<AtomicBool>,
-    /// MTU of its interface, as last seen.
-    pub(super) seen_mtu: Option<u32>,
-}
-
-#[derive(Debug)]
-pub(super) struct Opened {
-    pub(super) rxqs: Vec<Rxq>,
-    pub(super) shared: Arc<PortShared>,
-}
-
-#[derive(Debug)]
-pub(super) struct Rxq {
-    pub(super) slot: Arc<RxqSlot>,
-    /// Index of the worker that polls it.
-    pub(super) worker: usize,
-    pub(super) pinned: bool,
-    /// Part of its worker's time, 0 to 1, smoothed over seconds.
-    pub(super) usage: f64,
-    /// Cycles at the last sample.
-    pub(super) sampled: u64,
-}
-
 impl State {
     pub(super) fn new(context: OpenContext, cores: Vec<u32>) -> Self {
         let changes = Arc::<Changes>::default();
@@ -141,9 +121,11 @@ impl State {
         }));
         Self {
             context,
-            cores,
+            cores: cores.into(),
             bridges: BTreeMap::new(),
-            ports: Vec::new(),
+            ports: Ports::default(),
+            closing: Vec::new(),
+            left: Vec::new(),
             sequence: 0,
             changes,
             stages: Arc::default(),
@@ -156,7 +138,7 @@ impl State {
 
     /// All ports that there are.
     pub(super) fn all_ports(&self) -> impl Iterator<Item = (PortId, &PortState)> {
-        self.ports.iter().enumerate().filter_map(|(i, port)| Some((PortId(u16::try_from(i).ok()?), port.as_ref()?)))
+        self.ports.all()
     }
 
     /// All receive queues.
@@ -164,18 +146,15 @@ impl State {
         self.ports.iter().flatten().filter_map(|port| port.opened.as_ref().ok()).flat_map(|opened| &opened.rxqs)
     }
 
-    /// All receive queues, to change.
+    /// All receive queues, to change. Readers keep them as they were.
     pub(super) fn rxqs_mut(&mut self) -> impl Iterator<Item = &mut Rxq> {
-        self.ports.iter_mut().flatten().filter_map(|port| port.opened.as_mut().ok()).flat_map(|opened| &mut opened.rxqs)
+        let ports = self.ports.iter_mut().flatten().map(Arc::make_mut);
+        ports.filter_map(|port| port.opened.as_mut().ok()).flat_map(|opened| &mut opened.rxqs)
     }
 
     /// A bridge by name.
     pub(super) fn bridge(&self, name: &str) -> Result<&BridgeState, SwitchError> {
-        self.bridges.get(name).ok_or_else(|| SwitchError::NotFound {
-            what: "bridge",
-            name: name.to_owned(),
-            hint: hint("bridges", self.bridges.keys().map(String::as_str)),
-        })
+        self.bridges.get(name).ok_or_else(|| no_bridge(name, self.bridges.keys().map(String::as_str)))
     }
 
     /// A port of a bridge by name.
@@ -195,9 +174,41 @@ impl State {
         })
     }
 
+    /// A port whose device is not being opened.
+    pub(super) fn usable_port(&self, bridge: &str, name: &str) -> Result<PortId, SwitchError> {
+        self.opened_or_failed(self.port(bridge, name)?)
+    }
+
+    /// The port, unless its device is being opened: it may go, without having been there.
+    pub(super) fn opened_or_failed(&self, id: PortId) -> Result<PortId, SwitchError> {
+        let port = self.ports.get(id.index()).and_then(Option::as_ref);
+        match port.and_then(|port| Some((&port.config.name, port.opening.as_ref()?))) {
+            None => Ok(id),
+            Some((name, opening)) => Err(SwitchError::Busy(format!("port {name:?} is {}", opening.text()))),
+        }
+    }
+
+    /// All workers have adopted the program of a bridge.
+    pub(super) fn adopted(&self, bridge: &str) {
+        self.bridges.get(bridge).into_iter().for_each(|bridge| bridge.pipeline.adopted());
+    }
+
     /// Removes all ports from the state, to be closed after publication.
-    pub(super) fn take_all_ports(&mut self) -> Vec<PortState> {
-        std::mem::take(&mut self.ports).into_iter().flatten().collect()
+    pub(super) fn take_all_ports(&mut self) -> Vec<Arc<PortState>> {
+        std::mem::take(&mut self.ports).iter_mut().filter_map(Option::take).collect()
+    }
+
+    /// What readers are to see, with this world.
+    pub(super) fn view(&self, world: Arc<World>) -> View {
+        View {
+            number: 0,
+            world,
+            cores: Arc::clone(&self.cores),
+            bridges: self.bridges.iter().map(|(name, bridge)| (name.clone(), bridge.shown())).collect(),
+            ports: self.ports.clone(),
+            routes: self.routes.clone(),
+            neighbours: Some(Arc::clone(&self.neighbours)),
+        }
     }
 
     /// Number of the next world.
@@ -240,7 +251,7 @@ impl State {
                 bridges[bridge].flood.push(id);
             }
             numbers[bridge].insert(port.number, id);
-            facts[id.index()] = Some(port.facts(bridge, self.peer_of(port)));
+            facts[id.index()] = Some(port.facts(bridge, self.ports.peer_of(port)));
             for rxq in &opened.rxqs {
                 rxqs[rxq.worker].push(Arc::clone(&rxq.slot));
             }
@@ -248,7 +259,7 @@ impl State {
                 bridge,
                 admin_up: port.config.admin_up,
                 frame_max: usize::from(port.config.mtu) + L2_OVERHEAD,
-                peer: self.peer_of(port),
+                peer: self.ports.peer_of(port),
                 shared: Arc::clone(&opened.shared),
             });
         }
@@ -272,129 +283,5 @@ impl State {
         }
         let problem = format!("{peer:?} is in the same bridge");
         Err(FieldError::new("peer", problem, "name a patch port of another bridge").into())
-    }
-
-    /// The other end of a patch port, if it is there and points back.
-    pub(super) fn peer_of(&self, port: &PortState) -> Option<PortId> {
-        let PortKind::Patch { peer } = &port.config.kind else { return None };
-        let back = |other: &PortState| {
-            other.config.name == *peer
-                && matches!(&other.config.kind, PortKind::Patch { peer } if *peer == port.config.name)
-        };
-        self.all_ports().find(|(_, other)| back(other)).map(|(id, _)| id)
-    }
-
-    /// A port as the API shows it.
-    pub(super) fn info(&self, port: &PortState) -> PortInfo {
-        let opened = port.opened.as_ref().ok();
-        let count = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
-        let totals = opened.map_or_else(PortTotals::default, |opened| opened.shared.totals());
-        PortInfo {
-            bridge: port.bridge.clone(),
-            config: port.config.clone(),
-            number: port.number,
-            mac: port.mac(),
-            link_up: port.link.up,
-            link_speed_mbps: port.link.speed_mbps,
-            interface_mtu: opened.and(port.seen_mtu),
-            error: match &port.opened {
-                Ok(opened) => opened.shared.device.trouble(),
-                Err(error) => Some(error.clone()),
-            },
-            rx_queues: opened.map_or(0, |opened| count(opened.rxqs.len())),
-            tx_queues: opened.map_or(0, |opened| count(opened.shared.tx.len())),
-            offloads: opened.map_or_else(Vec::new, |opened| opened.shared.device.offloads()),
-            capabilities: opened
-                .map_or_else(Vec::new, |opened| opened.shared.device.capabilities(&port.config.kind, &totals)),
-            totals,
-        }
-    }
-
-    /// Link of a port now.
-    pub(super) fn link_of(&self, port: &PortState) -> Link {
-        match (&port.opened, &port.config.kind) {
-            (Err(_), _) => Link::default(),
-            (Ok(_), PortKind::Patch { .. }) => Link { up: self.peer_of(port).is_some(), speed_mbps: 0 },
-            (Ok(opened), _) => opened.shared.device.link(),
-        }
-    }
-}
-
-fn hint<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<&str> = names.take(8).collect();
-    if names.is_empty() { format!("there are no {what}") } else { format!("{what} are: {}", names.join(", ")) }
-}
-
-impl PortState {
-    /// Notes its link, for reports and for workers.
-    pub(super) fn set_link(&mut self, link: Link) {
-        self.link = link;
-        self.link_up.store(link.up, Relaxed);
-    }
-
-    /// As translation sees it.
-    fn facts(&self, bridge: usize, peer: Option<PortId>) -> PortFacts {
-        PortFacts {
-            bridge,
-            number: self.number,
-            name: self.config.name.as_str().into(),
-            admin_up: self.config.admin_up,
-            link_up: Arc::clone(&self.link_up),
-            no_flood: self.config.no_flood,
-            no_forward: self.config.no_forward,
-            no_receive: self.config.no_receive,
-            peer,
-            patch: matches!(self.config.kind, PortKind::Patch { .. }),
-            strict: self.config.strict,
-            underlay: self.config.may_tunnel(),
-            tunnel: match &self.config.kind {
-                PortKind::Tunnel(tunnel) => Some(Arc::new(tunnel.clone())),
-                _ => None,
-            },
-            vtep: self.vtep().map(Arc::new),
-        }
-    }
-
-    /// Its address.
-    pub(super) fn mac(&self) -> Mac {
-        let own = self.opened.as_ref().ok().and_then(|opened| opened.shared.device.mac());
-        own.unwrap_or(self.mac)
-    }
-
-    fn vtep(&self) -> Option<LocalEndpoint> {
-        let addresses: Vec<_> = self.config.addresses.iter().map(|cidr| cidr.address).collect();
-        (!addresses.is_empty()).then(|| LocalEndpoint { mac: self.mac(), addresses })
-    }
-
-    /// Closes the port. It is unpublished and every worker has adopted the newer snapshot or
-    /// sleeps.
-    pub(super) fn close(self) {
-        if let Ok(opened) = self.opened {
-            opened.close(&self.config.name);
-        }
-    }
-}
-
-impl Opened {
-    /// Closes the device of a port of this name, as [`PortState::close`] does.
-    pub(super) fn close(self, port: &str) {
-        let Self { rxqs, shared } = self;
-        let wait = |done: &dyn Fn() -> bool| {
-            let (start, mut reported) = (Instant::now(), false);
-            while !done() {
-                if !reported && start.elapsed() > RELEASE_SOON {
-                    reported = true;
-                    tracing::error!(port, "a worker has not let go of the port for 1 s");
-                }
-                std::thread::sleep(Duration::from_micros(50));
-            }
-        };
-        for rxq in rxqs {
-            wait(&|| rxq.slot.take().is_some());
-        }
-        // A sleeping worker still holds its old snapshot: the device is to be closed here, not
-        // there.
-        wait(&|| Arc::strong_count(&shared) == 1);
-        drop(shared);
     }
 }

@@ -5,7 +5,10 @@
 mod tests;
 
 use super::Switch;
-use super::state::{PortState, State};
+use super::change::Step;
+use super::port_state::PortState;
+use super::state::State;
+use super::view::View;
 use crate::info::{NeighbourInfo, RouteConfig, RouteInfo, SwitchError};
 use crate::underlay;
 use std::net::IpAddr;
@@ -53,7 +56,7 @@ impl State {
     /// No two tunnel ports are for the same packets, and a UDP port is for one kind of tunnel.
     pub(super) fn check_tunnel(&self, config: &PortConfig) -> Result<(), SwitchError> {
         let PortKind::Tunnel(tunnel) = &config.kind else { return Ok(()) };
-        let name = |id: PortId| self.ports[id.index()].as_ref().map_or("", |port| port.config.name.as_str());
+        let name = |id: PortId| self.ports[id.index()].as_deref().map_or("", |port| port.config.name.as_str());
         let added = self.tunnels().add(PortId::NONE, tunnel);
         Ok(added.map_err(|clash| underlay::clash(tunnel, clash, name))?)
     }
@@ -85,9 +88,11 @@ impl State {
         if port.config.addresses.is_empty() {
             return Err(underlay::homeless(name).into());
         }
-        Ok(id)
+        self.opened_or_failed(id)
     }
+}
 
+impl View {
     fn route_info(&self, route: &Listed) -> RouteInfo {
         let port = usize::try_from(route.port).ok().and_then(|i| self.ports.get(i)?.as_ref());
         RouteInfo {
@@ -104,7 +109,8 @@ impl Switch {
     /// All routes, in order of lookup.
     #[must_use]
     pub fn routes(&self) -> Vec<RouteInfo> {
-        self.with(|state| Ok(state.routes.iter().map(|route| state.route_info(&route)).collect())).unwrap_or_default()
+        let view = self.shown.view();
+        view.routes.iter().map(|route| view.route_info(&route)).collect()
     }
 
     /// Adds a route, in the place of the one that was added to the same prefix before.
@@ -112,7 +118,7 @@ impl Switch {
     /// # Errors
     /// When the port does not exist or has no addresses, or the route contradicts itself.
     pub fn add_route(&self, route: &RouteConfig) -> Result<(), SwitchError> {
-        self.with(|state| {
+        self.change(|state| {
             let port = state.vtep(&route.port)?.0.into();
             let RouteConfig { prefix, gateway, source, .. } = *route;
             let mut routes = state.routes.clone();
@@ -120,8 +126,7 @@ impl Switch {
             let _ = routes.remove(prefix);
             routes.add(UserRoute { prefix, port, gateway, source }).map_err(route_refused)?;
             state.routes = routes;
-            self.publisher.publish(state.snapshot());
-            Ok(())
+            Ok(Step::publish(state.snapshot(), |_, _| ()))
         })
     }
 
@@ -130,7 +135,7 @@ impl Switch {
     /// # Errors
     /// When there is none to this prefix.
     pub fn delete_route(&self, prefix: Cidr) -> Result<(), SwitchError> {
-        self.with(|state| {
+        self.change(|state| {
             state.routes.remove(prefix).map_err(|error| match error {
                 RouteError::Missing => SwitchError::NotFound {
                     what: "route",
@@ -139,8 +144,7 @@ impl Switch {
                 },
                 error => route_refused(error),
             })?;
-            self.publisher.publish(state.snapshot());
-            Ok(())
+            Ok(Step::publish(state.snapshot(), |_, _| ()))
         })
     }
 
@@ -149,37 +153,34 @@ impl Switch {
     /// # Errors
     /// When there is none.
     pub fn lookup_route(&self, to: IpAddr) -> Result<RouteInfo, SwitchError> {
-        self.with(|state| {
-            let missing = || {
-                let hint = "see vsctl route-show".to_owned();
-                SwitchError::NotFound { what: "route", name: to.to_string(), hint }
-            };
-            state.routes.lookup_listed(to).map(|route| state.route_info(&route)).ok_or_else(missing)
-        })
+        let view = self.shown.view();
+        let missing = || {
+            let hint = "see vsctl route-show".to_owned();
+            SwitchError::NotFound { what: "route", name: to.to_string(), hint }
+        };
+        view.routes.lookup_listed(to).map(|route| view.route_info(&route)).ok_or_else(missing)
     }
 
     /// All neighbours.
     #[must_use]
     pub fn neighbours(&self) -> Vec<NeighbourInfo> {
-        self.with(|state| {
-            let now = Millis::now().0;
-            let bridge = |id: u32| state.bridges.values().find(|bridge| bridge.id == id);
-            let info = |listed: vswitch_overlay::neighbours::Listed| NeighbourInfo {
-                bridge: bridge(listed.bridge).map(|bridge| bridge.config.name.clone()).unwrap_or_default(),
-                address: listed.ip,
-                mac: listed.mac.map(Mac),
-                // Of one that has not answered there is nothing to be old.
-                age_s: if listed.mac.is_some() { now.saturating_sub(listed.heard_ms) / 1000 } else { 0 },
-            };
-            Ok(state.neighbours.dump().into_iter().map(info).collect())
-        })
-        .unwrap_or_default()
+        let view = self.shown.view();
+        let now = Millis::now().0;
+        let bridge = |id: u32| view.bridges.values().find(|bridge| bridge.id == id);
+        let info = |listed: vswitch_overlay::neighbours::Listed| NeighbourInfo {
+            bridge: bridge(listed.bridge).map(|bridge| bridge.config.name.clone()).unwrap_or_default(),
+            address: listed.ip,
+            mac: listed.mac.map(Mac),
+            // Of one that has not answered there is nothing to be old.
+            age_s: if listed.mac.is_some() { now.saturating_sub(listed.heard_ms) / 1000 } else { 0 },
+        };
+        view.neighbours.iter().flat_map(|neighbours| neighbours.dump()).map(info).collect()
     }
 
     /// The table of neighbours in numbers.
     #[must_use]
     pub fn neighbour_stats(&self) -> Stats {
-        self.with(|state| Ok(state.neighbours.stats())).unwrap_or_default()
+        self.shown.view().neighbours.as_ref().map(|neighbours| neighbours.stats()).unwrap_or_default()
     }
 
     /// Says who a neighbour is. It ages, and an answer may change it.
@@ -187,7 +188,7 @@ impl Switch {
     /// # Errors
     /// When there is no such bridge, the address is no host's, or there are too many.
     pub fn set_neighbour(&self, bridge: &str, ip: IpAddr, mac: Mac) -> Result<(), SwitchError> {
-        self.with(|state| {
+        self.edit(|state| {
             let id = state.bridge(bridge)?.id;
             if mac.is_multicast() || mac.is_zero() {
                 return Err(
@@ -212,7 +213,7 @@ impl Switch {
     /// # Errors
     /// When there is no such bridge, or none of its VTEPs has a link with that address.
     pub fn ask_neighbour(&self, bridge: &str, ip: IpAddr) -> Result<Option<Mac>, SwitchError> {
-        let (known, question) = self.with(|state| {
+        let (known, question) = self.edit(|state| {
             let id = state.bridge(bridge)?.id;
             let vteps = state.all_ports().filter(|(_, port)| port.bridge == bridge);
             let on_link = |port: &PortState| port.config.addresses.iter().find(|own| own.contains(ip)).copied();
@@ -252,7 +253,7 @@ impl Switch {
     /// # Errors
     /// When there is no such bridge.
     pub fn flush_neighbours(&self, bridge: Option<&str>) -> Result<u64, SwitchError> {
-        self.with(|state| {
+        self.edit(|state| {
             let id = bridge.map(|name| state.bridge(name).map(|bridge| bridge.id)).transpose()?;
             Ok(state.neighbours.flush(id) as u64)
         })
@@ -261,8 +262,14 @@ impl Switch {
     /// What packets are taken for ones of our tunnels by: kind, UDP port (0: GRE), name.
     #[must_use]
     pub fn tunnel_listeners(&self) -> Vec<(String, u16)> {
-        let world = &self.publisher.current().world;
-        world.tunnels.listeners().into_iter().map(|(kind, port)| (listener_name(kind, port), port)).collect()
+        self.shown
+            .view()
+            .world
+            .tunnels
+            .listeners()
+            .into_iter()
+            .map(|(kind, port)| (listener_name(kind, port), port))
+            .collect()
     }
 
     /// What Geneve's options are called in a bridge.
@@ -270,7 +277,7 @@ impl Switch {
     /// # Errors
     /// When there is no such bridge.
     pub fn option_map(&self, bridge: &str) -> Result<Vec<Mapping>, SwitchError> {
-        self.with(|state| Ok(state.bridge(bridge)?.pipeline.options().iter().copied().collect()))
+        Ok(self.shown.view().bridge(bridge)?.options.iter().copied().collect())
     }
 
     /// Gives options names, all or none.
@@ -294,13 +301,12 @@ impl Switch {
         bridge: &str,
         change: impl FnOnce(&mut PipelineState) -> Result<(), MapError>,
     ) -> Result<(), SwitchError> {
-        self.with(|state| {
+        self.change(|state| {
             state.bridge(bridge)?;
             if let Some(bridge) = state.bridges.get_mut(bridge) {
                 change(&mut bridge.pipeline).map_err(|error| underlay::mapping(&error))?;
             }
-            self.publisher.publish(state.snapshot());
-            Ok(())
+            Ok(Step::publish(state.snapshot(), |_, _| ()))
         })
     }
 }

@@ -25,6 +25,6 @@ mod tests;
 mod tunnel;
 
 pub use control::inject::{Begin, Inbox, InjectError, Injection};
-pub use control::snapshot::{PortShared, PortView, Publisher, RxqSlot, Snapshot};
+pub use control::snapshot::{PortShared, PortView, Publisher, RxqSlot, Snapshot, Stuck};
 pub use poll::run::{Worker, WorkerStats};
 pub use poll::walk::{Walk, needs_tables};

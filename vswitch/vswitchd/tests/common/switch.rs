@@ -190,6 +190,19 @@ impl Switch {
         child.wait_with_output().expect("a child that ends")
     }
 
+    /// `vsctl` on it, to be started.
+    ///
+    /// # Panics
+    /// When there is no `vsctl` next to `vswitchd`.
+    #[allow(dead_code)] // not every test needs it
+    pub(crate) fn vsctl_command(&self, args: &[&str]) -> Command {
+        let vsctl = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vsctl");
+        assert!(vsctl.exists(), "{} does not exist: run `cargo build --workspace` first", vsctl.display());
+        let mut command = Command::new(vsctl);
+        command.arg("--socket").arg(self.socket()).args(args);
+        command
+    }
+
     /// Starts `vsctl` with its standard output piped, for what goes on while other things happen.
     ///
     /// # Panics

@@ -9,6 +9,7 @@
 #![allow(clippy::print_stderr)] // captured and shown by the test runner
 
 mod bed;
+mod bounded;
 mod budgets;
 #[allow(clippy::duplicate_mod)]
 #[path = "../common/mod.rs"]

@@ -94,7 +94,7 @@ impl v1::event_service_server::EventService for AntreaServices {
             asked.log_use(answered.as_ref().err().map(ToString::to_string).as_deref());
             answered
         };
-        let answered = self.control.read(answer).await?;
+        let answered = self.control.write(answer).await?;
         answered.map_err(|error| refused(&error))?;
         Ok(Response::new(v1::AnswerPacketResponse {}))
     }

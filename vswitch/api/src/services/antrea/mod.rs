@@ -42,9 +42,10 @@ pub(crate) struct AntreaServices {
     antrea: Arc<Antrea>,
     /// Syncs that are being received.
     syncs: Arc<Syncs>,
-    /// Calls at a time: they wait for each other anyway, and are not to keep others from the switch
-    /// meanwhile.
-    calls: Arc<Pool>,
+    /// Reads and changes at a time: they wait for each other anyway, and are not to keep others
+    /// from the switch meanwhile.
+    reads: Arc<Pool>,
+    changes: Arc<Pool>,
     /// Walks through all connections for records: they take as long as their readers.
     walks: Arc<Semaphore>,
 }
@@ -55,7 +56,8 @@ const CALLS: Limits = Limits { total: 2, share: 2, reserve: 0 };
 impl AntreaServices {
     pub(crate) fn new(control: Control, antrea: Arc<Antrea>) -> Self {
         let walks = Arc::new(Semaphore::new(ANTREA_RECORD_WALKS_MAX));
-        Self { control, antrea, syncs: Arc::default(), calls: Arc::new(Pool::new(CALLS)), walks }
+        let [reads, changes] = [(); 2].map(|()| Arc::new(Pool::new(CALLS)));
+        Self { control, antrea, syncs: Arc::default(), reads, changes, walks }
     }
 
     /// Asks on a blocking thread.
@@ -63,7 +65,7 @@ impl AntreaServices {
         &self,
         ask: impl FnOnce(&Antrea) -> Result<R, AntreaError> + Send + 'static,
     ) -> Result<R, Status> {
-        let permit = self.calls.take(current(), 1).await;
+        let permit = self.reads.take(current(), 1).await;
         let antrea = Arc::clone(&self.antrea);
         let call = move |_: &dyn vswitch_control::SwitchApi| {
             // Held by the call, not by the handler, which the client may cancel.
@@ -71,6 +73,20 @@ impl AntreaServices {
             ask(&antrea)
         };
         self.control.read(call).await?.map_err(|error| refused(&error))
+    }
+
+    /// Does something that waits for workers, on a blocking thread.
+    async fn act<R: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Antrea) -> Result<R, AntreaError> + Send + 'static,
+    ) -> Result<R, Status> {
+        let permit = self.changes.take(current(), 1).await;
+        let antrea = Arc::clone(&self.antrea);
+        let call = move |_: &dyn vswitch_control::SwitchApi| {
+            let _permit = permit;
+            call(&antrea)
+        };
+        self.control.write(call).await?.map_err(|error| refused(&error))
     }
 
     /// Changes something, and logs who asked for it and how it went.
@@ -84,7 +100,7 @@ impl AntreaServices {
             asked.log(result.as_ref().err().map(ToString::to_string).as_deref());
             result
         };
-        self.read(call).await
+        self.act(call).await
     }
 }
 

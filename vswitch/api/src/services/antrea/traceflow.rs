@@ -69,7 +69,7 @@ impl AntreaServices {
         if let Some(packet) = traceflow.packet_out() {
             messages.send(message(Update::Packet(packet.packet))).await.map_err(|_| gone())?;
             let sent = Arc::clone(&traceflow);
-            self.read(move |antrea| Running::send(&sent, antrea)).await?;
+            self.act(move |antrea| Running::send(&sent, antrea)).await?;
         }
         let Some(packet) = running.packets.recv().await else {
             return Err(Status::aborted("the Node was reset"));
@@ -107,7 +107,7 @@ impl v1::traceflow_service_server::TraceflowService for AntreaServices {
             who.log(begun.as_ref().err().map(ToString::to_string).as_deref());
             Ok(begun)
         };
-        let running = self.read(start).await?.map_err(|error| not_begun(&error))?;
+        let running = self.act(start).await?.map_err(|error| not_begun(&error))?;
         let (messages, receiver) = mpsc::channel(QUEUED);
         let services = self.clone();
         tokio::spawn(async move { services.follow(running, &messages).await });

@@ -130,7 +130,7 @@ impl v1::pipeline_service_server::PipelineService for Pipelines {
             asked.log(refusal.as_deref());
             result
         };
-        let response = self.control.read(call).await?.map_err(|error| status(&error))?;
+        let response = self.control.write(call).await?.map_err(|error| status(&error))?;
         Ok(Response::new(response))
     }
 

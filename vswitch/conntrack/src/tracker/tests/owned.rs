@@ -212,6 +212,32 @@ fn many_owned_connections_end_together() {
     assert!(links.iter().all(|link| owner_of(&tracker, link).is_none() && !passes(&tracker, &owners[0], link)));
 }
 
+/// A worker loses its core inside of a section. What can be done without its connections is done
+/// without them, and with them when it is outside again.
+#[test]
+fn who_can_do_without_an_owner_that_does_not_move_does_not_wait() {
+    let tracker = &Tracker::new(Config { connections_max: 8 });
+    let owners = [0, 1].map(|worker| tracker.owner(worker));
+    let own = |client: usize| {
+        let [link, _] = answered(tracker, client as u128);
+        assert!(passes(tracker, &owners[client % 2], &link));
+        link
+    };
+    let links: Vec<Link> = (0..4).map(own).collect();
+    assert!(tracker.pass(&owners[0], &links[0], None, 60, NOW), "it is inside from here on");
+    let late = NOW + 1_000_000_000;
+    let elsewhere = || {
+        let saved = tracker.save(NOW, 0, &mut Vec::new()).expect("room");
+        (saved.connections, saved.left_out, tracker.expire(late))
+    };
+    let all = std::thread::scope(|scope| scope.spawn(elsewhere).join().expect("no panic"));
+    assert_eq!(all, (2, 2, 2), "written, left out, expired");
+    assert!([0, 2].iter().all(|link| owner_of(tracker, &links[*link]) == Some(0)), "they stay its own");
+    owners[0].leave();
+    assert_eq!(elsewhere(), (2, 0, 2));
+    assert_eq!(tracker.counts().connections, 0);
+}
+
 /// What is shown of a connection is of one connection, while owners have packets, and connections
 /// of either family come and go at the same places.
 #[test]

@@ -34,6 +34,7 @@ mod tests;
 
 pub(super) use expire::{deadline, look_at};
 pub use info::{Applied, FlowCount, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, Refused, RemovedReason, TableInfo};
+pub use options::check_filter;
 
 use super::{Changes, Program, Rule};
 use crate::time::Millis;
@@ -49,7 +50,7 @@ use vswitch_overlay::OptionMap;
 pub struct PipelineState {
     program: Arc<Program>,
     /// Names of tables.
-    names: BTreeMap<u8, String>,
+    names: Arc<BTreeMap<u8, String>>,
     index: Index,
     /// Which option of Geneve is which field.
     options: OptionMap,
@@ -130,15 +131,21 @@ impl PipelineState {
         &self.names
     }
 
+    /// The same, to be kept: they do not change with the state.
+    #[must_use]
+    pub fn shared_names(&self) -> Arc<BTreeMap<u8, String>> {
+        Arc::clone(&self.names)
+    }
+
     /// Gives a table a name. The caller has checked that neither is taken.
     pub fn name_table(&mut self, table: u8, name: &str) {
-        self.names.insert(table, name.to_owned());
+        Arc::make_mut(&mut self.names).insert(table, name.to_owned());
     }
 
     /// Takes the name of a table away; its number, if there was one of this name.
     pub fn unname_table(&mut self, name: &str) -> Option<u8> {
         let number = self.names.iter().find(|(_, taken)| *taken == name).map(|(number, _)| *number)?;
-        self.names.remove(&number).map(|_| number)
+        Arc::make_mut(&mut self.names).remove(&number).map(|_| number)
     }
 
     /// Removes flows whose time is over (call it after counters were collected). True: the program

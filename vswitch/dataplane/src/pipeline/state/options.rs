@@ -72,13 +72,21 @@ impl PipelineState {
         })
     }
 
-    /// The same for what selects flows to be shown.
+    /// [`check_filter`], for the options of this bridge.
     ///
     /// # Errors
     /// When it uses such a field.
     pub fn check_filter(&self, filter: &FlowFilter) -> Result<(), Refused> {
-        unmapped(&self.options, matched(&filter.matching))
+        check_filter(&self.options, filter)
     }
+}
+
+/// What selects flows to be shown uses no field that no option is mapped to.
+///
+/// # Errors
+/// When it uses such a field.
+pub fn check_filter(options: &OptionMap, filter: &FlowFilter) -> Result<(), Refused> {
+    unmapped(options, matched(&filter.matching))
 }
 
 fn unmapped(options: &OptionMap, used: u8) -> Result<(), Refused> {

@@ -10,7 +10,9 @@ use crate::worker::control::worker_wait::WorkerWait;
 use crossbeam_queue::SegQueue;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::time::{Duration, Instant};
 use vswitch_quiescence::{Published, Quiescence};
 
 /// A state of the whole switch. Never changes once published.
@@ -117,6 +119,26 @@ impl RxqSlot {
     }
 }
 
+/// A worker that has not adopted the present snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("worker-{core} has not moved for {} s: is its core taken away or a burst stuck?", .since.elapsed().as_secs())]
+pub struct Stuck {
+    /// Its index.
+    pub worker: usize,
+    /// Its core, which its thread is named by.
+    pub core: u32,
+    /// Since when it is waited for.
+    pub since: Instant,
+}
+
+/// A snapshot that was replaced, and the wait for workers to leave it.
+#[derive(Debug)]
+struct Left {
+    target: u64,
+    since: Instant,
+    _old: Arc<Snapshot>,
+}
+
 /// Publishes snapshots: one writer, any number of workers.
 #[derive(Debug)]
 pub struct Publisher {
@@ -125,6 +147,10 @@ pub struct Publisher {
     cores: Box<[u32]>,
     /// Worlds that workers have left.
     retired: SegQueue<Arc<World>>,
+    /// Snapshots that a worker may still use, and nobody waits for.
+    left: Mutex<Vec<Left>>,
+    /// Waits are to be short.
+    hurry: AtomicBool,
     /// By worker: packets that the control side sends.
     pub inboxes: Box<[Inbox]>,
     /// By worker: its caches, from outside.
@@ -143,6 +169,8 @@ impl Publisher {
             snapshots: Published::new(workers, empty),
             cores: cores.into(),
             retired: SegQueue::new(),
+            left: Mutex::default(),
+            hurry: AtomicBool::new(false),
             inboxes: (0..workers).map(|_| Inbox::default()).collect(),
             caches: (0..workers).map(|_| Arc::default()).collect(),
             conntrack,
@@ -150,22 +178,89 @@ impl Publisher {
     }
 
     /// Makes a snapshot the present one, and waits until every worker has adopted it (or is
-    /// offline).
-    pub fn publish(&self, snapshot: Snapshot) {
+    /// offline), for at most `patience`.
+    ///
+    /// # Errors
+    /// When a worker has not adopted it by then. It adopts it all the same before its next burst.
+    /// What the old snapshot owns is kept until [`Publisher::settle`] finds that it has.
+    pub fn publish(&self, snapshot: Snapshot, patience: Duration) -> Result<(), Stuck> {
+        let wait = WorkerWait::new(&self.cores).at_most(patience, Some(&self.hurry));
+        self.publish_within(snapshot, wait)
+    }
+
+    /// [`Publisher::publish`], of the snapshot that the switch stops with.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn publish_last(&self, snapshot: Snapshot, patience: Duration) -> Result<(), Stuck> {
+        self.publish_within(snapshot, WorkerWait::new(&self.cores).at_most(patience, None))
+    }
+
+    fn publish_within(&self, snapshot: Snapshot, mut wait: WorkerWait<'_>) -> Result<(), Stuck> {
         // The old one is kept until nobody uses it, so that what it owns is dropped here and not by
         // a worker. (One that sleeps may find itself the last: of what it drops then, ports are
         // waited for when they are closed, and the rest is retired.)
-        let mut wait = WorkerWait::new(&self.cores);
-        let old = self.snapshots.publish(snapshot, |worker, turn| wait.pause(worker, turn));
+        let (old, target) = self.snapshots.replace(snapshot);
+        let behind = self.snapshots.quiescence.wait_while(target, |worker, turn| wait.pause(worker, turn));
+        if behind.is_some() {
+            self.left.lock().push(Left { target, since: wait.began(), _old: old });
+            return self.settle();
+        }
         drop(old);
         self.drop_retired();
+        Ok(())
+    }
+
+    /// Whether every worker has adopted the present snapshot since [`Publisher::publish`] gave up
+    /// to wait for it. Does not wait.
+    ///
+    /// # Errors
+    /// The worker that has not.
+    pub fn settle(&self) -> Result<(), Stuck> {
+        let mut left = self.left.lock();
+        let Some(last) = left.last() else { return Ok(()) };
+        if let Some(worker) = self.snapshots.quiescence.behind(last.target) {
+            let since = left.first().map_or(last.since, |first| first.since);
+            return Err(Stuck { worker, core: self.cores[worker], since });
+        }
+        let gone = std::mem::take(&mut *left);
+        drop(left);
+        drop(gone);
+        self.drop_retired();
+        Ok(())
+    }
+
+    /// The switch stops: from now on [`Publisher::publish`] waits for a few bursts only, also where
+    /// it waits already.
+    pub fn hurry(&self) {
+        self.hurry.store(true, Relaxed);
+    }
+
+    /// Whether the switch stops.
+    #[must_use]
+    pub fn is_hurried(&self) -> bool {
+        self.hurry.load(Relaxed)
     }
 
     /// Waits until no worker uses what was unpublished before (see [`Quiescence::wait`]), and names
-    /// one that keeps everybody waiting. Not for workers themselves.
+    /// one that keeps everybody waiting. Not for workers themselves. For what must not go on
+    /// before: it waits as long as it takes.
     pub fn wait(&self) {
         let mut wait = WorkerWait::new(&self.cores);
-        self.snapshots.quiescence.wait(|worker, turn| wait.pause(worker, turn));
+        self.snapshots.quiescence.wait(|worker, turn| {
+            wait.pause(worker, turn);
+        });
+    }
+
+    /// [`Publisher::wait`], for at most `patience`.
+    ///
+    /// # Errors
+    /// The worker that has had no quiescent point by then.
+    pub fn wait_at_most(&self, patience: Duration) -> Result<(), Stuck> {
+        let mut wait = WorkerWait::new(&self.cores).at_most(patience, Some(&self.hurry));
+        let quiescence = &self.snapshots.quiescence;
+        let behind = quiescence.wait_while(quiescence.begin(), |worker, turn| wait.pause(worker, turn));
+        behind.map_or(Ok(()), |worker| Err(Stuck { worker, core: self.cores[worker], since: wait.began() }))
     }
 
     /// When workers have let go, as they say it.

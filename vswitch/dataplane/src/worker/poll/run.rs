@@ -12,12 +12,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vswitch_dpdk::lcore::{self, Lcore};
 use vswitch_dpdk::{Burst, Mempool};
 
 /// Empty turns of the loop before a worker that may sleep does.
 const IDLE_TURNS: u32 = 1000;
+
+/// Between two looks whether a worker has ended.
+const END_NAP: Duration = Duration::from_micros(100);
 
 /// What a worker counts about itself; cycles are TSC cycles.
 #[derive(Debug, Default)]
@@ -80,6 +83,29 @@ impl Worker {
         // On failure the drop joins the thread: it must not outlive the pool that it holds.
         let worker = Self { core, stats, stop, thread: Some(thread) };
         answer.recv().unwrap_or_else(|_| Err(io::Error::other("the worker died at start"))).map(|()| worker)
+    }
+}
+
+impl Worker {
+    /// Tells the thread to end, between two bursts.
+    pub fn ask_to_stop(&self) {
+        self.stop.store(true, Relaxed);
+    }
+
+    /// Waits until the thread has ended.
+    ///
+    /// # Errors
+    /// Its core, when it has not by then: it goes on, and nobody waits for it any more.
+    pub fn end(mut self, until: Instant) -> Result<(), u32> {
+        self.ask_to_stop();
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            if Instant::now() >= until {
+                self.thread = None;
+                return Err(self.core);
+            }
+            std::thread::sleep(END_NAP);
+        }
+        Ok(())
     }
 }
 
