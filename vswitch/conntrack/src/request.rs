@@ -35,6 +35,28 @@ impl Direction {
     }
 }
 
+/// The port by which a packet came in, by its number. What the packet opens counts for that port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ingress(u16);
+
+impl Ingress {
+    /// No port: a packet of a controller.
+    pub const NONE: Self = Self(0);
+
+    /// A port by its number; `u16::MAX`: none.
+    #[inline]
+    #[must_use]
+    pub const fn port(number: u16) -> Self {
+        Self(number.wrapping_add(1))
+    }
+
+    /// The number of the port.
+    #[inline]
+    pub(crate) const fn number(self) -> Option<u16> {
+        self.0.checked_sub(1)
+    }
+}
+
 /// A packet as the tracker sees it: whole, its checksums verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
@@ -44,6 +66,8 @@ pub struct Seen {
     pub l4: L4,
     /// Bytes of the frame, for counters.
     pub len: u32,
+    /// Where it came in.
+    pub port: Ingress,
 }
 
 impl Seen {
@@ -146,6 +170,8 @@ pub struct Rewrite {
 pub enum Refusal {
     /// The table is full of connections that are not to be dropped.
     Full,
+    /// The port has its share of the connections, and lost none that nobody answered.
+    PortFull,
     /// The zone has as many connections as its limit says.
     ZoneLimit,
     /// No free tuple to translate to.

@@ -9,6 +9,7 @@ mod oracle;
 mod owned;
 mod plain;
 mod saved;
+mod shares;
 mod stress;
 mod talk;
 mod tcp;
