@@ -46,16 +46,18 @@ impl Switch {
     pub fn delete_bridge(&self, name: &str) -> Result<(), SwitchError> {
         self.with(|state| {
             state.bridge(name)?;
-            let mut gone = Vec::new();
+            let (mut gone, mut numbers) = (Vec::new(), Vec::new());
             for i in 0..state.ports.len() {
                 if state.ports[i].as_ref().is_some_and(|port| port.bridge == name) {
                     gone.extend(state.ports[i].take());
+                    numbers.extend(u16::try_from(i));
                     state.forget_routes(i);
                 }
             }
             let bridge = state.bridges.remove(name);
             self.publisher.publish(state.snapshot());
             // Now that no worker asks for them any more.
+            numbers.iter().for_each(|number| self.publisher.conntrack.tracker().remove_port(*number));
             if let Some(bridge) = bridge {
                 state.neighbours.flush(Some(bridge.id));
             }

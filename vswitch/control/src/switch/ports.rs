@@ -75,6 +75,7 @@ impl Switch {
                 // Before any worker decides by it.
                 port.set_link(link);
             }
+            self.count_connections(state, id);
             self.publisher.publish(state.snapshot());
             self.event_of(state, PortEventKind::Added, id)
         })
@@ -92,6 +93,7 @@ impl Switch {
             self.publisher.publish(state.snapshot());
             // After the workers let go: nobody learns on it any more, and the index is free for
             // another port.
+            self.publisher.conntrack.tracker().remove_port(id.0);
             if let Some(bridge) = state.bridges.get_mut(bridge) {
                 bridge.fdb.flush(|entry| entry.port == id);
                 bridge.numbers.free(port.number, Millis::now());
@@ -167,6 +169,15 @@ impl Switch {
             ports.sort_by_key(|port| port.number);
             Ok(ports)
         })
+    }
+
+    /// What packets open that come in by a port counts for it from here on.
+    fn count_connections(&self, state: &State, id: PortId) {
+        if let Some(port) = &state.ports[id.index()]
+            && let Some(share) = port.config.kind.share()
+        {
+            self.publisher.conntrack.tracker().add_port(id.0, &port.config.name, share);
+        }
     }
 
     /// Tells subscribers what happened to a port.
