@@ -29,7 +29,7 @@ pub(super) fn limits(switch: &dyn SwitchApi, port: Option<&str>) -> Result<v1::G
 }
 
 fn shared(switch: &dyn SwitchApi, bridges: &[BridgeInfo], ports: &[PortCount]) -> Vec<v1::SharedLimit> {
-    let mut shared = connections(switch.conntrack().tracker().counts(), ports);
+    let mut shared = Vec::from(connections(switch.conntrack().tracker().counts(), ports));
     for bridge in bridges {
         shared.extend(of_bridge(switch, bridge));
     }

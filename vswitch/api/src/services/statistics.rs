@@ -37,7 +37,10 @@ impl v1::statistics_service_server::StatisticsService for Statistics {
         Ok(Response::new(v1::GetMempoolResponse { mempool: Some(present::mempool(mempool)) }))
     }
 
-    async fn get_limits(&self, request: Request<v1::GetLimitsRequest>) -> Result<Response<v1::GetLimitsResponse>, Status> {
+    async fn get_limits(
+        &self,
+        request: Request<v1::GetLimitsRequest>,
+    ) -> Result<Response<v1::GetLimitsResponse>, Status> {
         let v1::GetLimitsRequest { port } = request.into_inner();
         Ok(Response::new(self.0.try_read(move |switch| limits::limits(switch, port.as_deref())).await?))
     }

@@ -139,6 +139,12 @@ impl Tracker {
         self.ports.remove(number);
     }
 
+    /// Whether the table is shared out among ports ([`Share`]); it is at start. If not, one port may
+    /// have all of it.
+    pub fn share_among_ports(&self, on: bool) {
+        self.ports.set_shares(on);
+    }
+
     /// What each port has and may have: ports that are there, ports that have gone and have
     /// connections still, and connections of no port.
     #[must_use]

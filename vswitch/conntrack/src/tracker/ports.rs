@@ -125,6 +125,9 @@ impl Cell {
     }
 }
 
+/// The guarantee, where ports have no shares.
+const UNSHARED: u32 = u32::MAX;
+
 /// Whose a slot is.
 #[derive(Clone, Debug, Default)]
 struct Owner {
@@ -142,7 +145,7 @@ pub(super) struct Ports {
     owners: Mutex<Vec<Owner>>,
     /// Places that are not in the pool.
     reserve: u32,
-    /// What each port that is there may always have.
+    /// What each port that is there may always have; [`UNSHARED`]: as much as there is.
     guarantee: AtomicU32,
 }
 
@@ -260,9 +263,19 @@ impl Ports {
 
     /// Gives each port that is there its part of the reserve.
     fn share_reserve(&self, owners: &[Owner]) {
+        if self.guarantee.load(Relaxed) == UNSHARED {
+            return;
+        }
         let ports = owners.iter().filter(|owner| owner.number.is_some()).count();
         let ports = u32::try_from(ports).unwrap_or(u32::MAX).max(1);
         self.guarantee.store((self.reserve / ports).max(1), Relaxed);
+    }
+
+    /// Whether ports have shares. If not, they are counted only.
+    pub(super) fn set_shares(&self, on: bool) {
+        let owners = self.owners.lock();
+        self.guarantee.store(if on { 0 } else { UNSHARED }, Relaxed);
+        self.share_reserve(&owners);
     }
 
     /// The slot of a name, for connections from a file: the next call of [`Self::enter_anyway`]
@@ -317,7 +330,8 @@ impl Ports {
         let weights = cell.share().weights();
         let (guarantee, pool) = (self.guarantee.load(Relaxed), u64::from(room.saturating_sub(self.reserve)));
         let limit = |held: u64, weight: u64| {
-            (slot != Slot::NONE).then(|| narrow((held + pool) * weight / (weight + 1)).max(guarantee))
+            (slot != Slot::NONE && guarantee != UNSHARED)
+                .then(|| narrow((held + pool) * weight / (weight + 1)).max(guarantee))
         };
         PortCount {
             name: owner.name.clone(),

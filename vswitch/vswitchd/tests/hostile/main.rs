@@ -21,6 +21,7 @@ mod log;
 mod loops;
 mod malformed;
 mod meters;
+mod ports;
 mod refusals;
 mod shares;
 mod storms;

@@ -368,7 +368,7 @@ Connections Stats:
             text.starts_with("Connections now/at most     : 3/1024\nMemory for them, in bytes   : 9\nCreated "),
             "{text}"
         );
-        assert_eq!(text.lines().count(), 12);
+        assert_eq!(text.lines().count(), 13);
         let json = counters.json();
         assert_eq!((&json["connections"], &json["created"], &json["events_lost"]), (&json!(3), &json!(5), &json!(1)));
     }

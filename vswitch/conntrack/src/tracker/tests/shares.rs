@@ -136,6 +136,19 @@ fn connections_of_no_port_have_no_share() {
 }
 
 #[test]
+fn a_port_may_have_all_where_nothing_is_shared_out() {
+    let tracker = tracker(64, 2);
+    tracker.share_among_ports(false);
+    tracker.add_port(2, "later", Share::One);
+    assert_eq!(flood(&tracker, 0, 0..64, true), 64);
+    let hog = count(&tracker, "p0");
+    assert_eq!((hog.connections, hog.limit, hog.unanswered_limit), (64, None, None));
+    assert_eq!(open(&tracker, &datagram(1, 0), true), Err(Refusal::Full));
+    tracker.share_among_ports(true);
+    assert_eq!(open(&tracker, &datagram(0, 70), true), Err(Refusal::PortFull));
+}
+
+#[test]
 fn a_number_that_is_given_again_begins_with_nothing() {
     let tracker = tracker(64, 1);
     assert_eq!(flood(&tracker, 0, 0..5, true), 5);
