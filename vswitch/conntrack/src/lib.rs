@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod checksum;
+mod ingress;
 mod memory;
 mod nat;
 mod request;
@@ -41,9 +42,10 @@ mod tracker;
 mod tuple;
 
 pub use checksum::Checksum;
+pub use ingress::Ingress;
 pub use memory::{Memory, Ordinary};
 pub use nat::{Nat, NatSide, choose};
-pub use request::{Direction, Helper, Ingress, L4, Refusal, Related, Request, Rewrite, Seen, TrackVerdict, state};
+pub use request::{Direction, Helper, L4, Refusal, Related, Request, Rewrite, Seen, TrackVerdict, state};
 pub use timeout::{Class, KERNEL_ONLY, Policy, UnknownClass};
 pub use tracker::{
     Config, Connection, Control, Counts, Event, EventKind, Expected, Filter, Handle, Limits, Link, Owner, PORTS,

@@ -277,7 +277,7 @@ async fn limits_tell_what_is_shared_and_what_ports_have() {
         ("worker-3", "7 a second and worker")
     );
     let hog = |answer: v1::GetLimitsResponse| answer.ports.into_iter().find(|port| port.port == "hog");
-    assert_eq!(hog(all.clone()).and_then(|port| port.connections_limit), Some(3072 - 1), "one connection is there");
+    assert_eq!(hog(all.clone()).and_then(|port| port.connections_limit), Some(3072));
     let one = |name: &str| v1::GetLimitsRequest { port: Some(name.to_owned()) };
     let hog = hog(statistics.get_limits(one("hog")).await.expect("a port").into_inner()).expect("hog");
     assert!(!hog.gone && hog.mac_addresses_limit.is_none());

@@ -139,8 +139,8 @@ impl Tracker {
         self.ports.remove(number);
     }
 
-    /// Whether the table is shared out among ports ([`Share`]); it is at start. If not, one port may
-    /// have all of it.
+    /// Whether the table is shared out among ports ([`Share`]); it is at start. If not, one port
+    /// may have all of it.
     pub fn share_among_ports(&self, on: bool) {
         self.ports.set_shares(on);
     }
@@ -291,8 +291,8 @@ impl Tracker {
         Left { zone: original.zone(), port, unanswered }
     }
 
-    /// Connections of a zone, which count for no port any more, that were taken out of these places: they count no more, and the
-    /// places are free.
+    /// Connections of a zone that were taken out of these places, and that no port counts any more:
+    /// the zone counts them no more, and the places are free.
     fn gone(&self, places: &[u32], zone: u16, why: Count) {
         let Some(first) = places.first() else { return };
         self.zones.leave(zone, places.len());

@@ -66,8 +66,8 @@ pub enum Share {
 }
 
 impl Share {
-    /// Parts that a port may have for each part of the pool that stays free: of all connections, and
-    /// of unanswered ones.
+    /// Parts that a port may have for each part of the pool that stays free: of all connections,
+    /// and of unanswered ones.
     const fn weights(self) -> [u64; 2] {
         match self {
             Self::One => [6, 1],

@@ -5,10 +5,11 @@
 //! an end with their numbers, and the checksum of all that. A connection names its port by the
 //! place of the name among them. A port that has that name, then or later, has those connections;
 //! what the share rule says of it does not count for them. Files of version 1 name no ports: their
-//! connections count for none. Nothing in it means something to this process alone: no place, no key of a
-//! hash, no reading of its clock. Times are what was left, or what had passed, in milliseconds;
-//! what passed between writing and reading is taken off by the machine's clock, as far as that went
-//! forward.
+//! connections count for none.
+//!
+//! Nothing in it means something to this process alone: no place, no key of a hash, no reading of
+//! its clock. Times are what was left, or what had passed, in milliseconds; what passed between
+//! writing and reading is taken off by the machine's clock, as far as that went forward.
 //!
 //! It is read into an empty table, of any size that has room for all, and wholly or not at all: a
 //! connection that is missing would be picked up in the middle and judged anew, one that is half

@@ -1,5 +1,5 @@
-//! P27: one port that opens as many connections as it can, in a zone that all share. What it takes
-//! is its share. Others open theirs, nobody's established connections end, and `vsctl limits` tells.
+//! P27: one port opens as many connections as it can, in a zone that all share. It gets its share.
+//! Others open theirs, nobody's established connections end, and `vsctl limits` tells.
 
 use crate::bed::{BRIDGE, Bed};
 use crate::connections::{answer, datagram};
@@ -10,7 +10,7 @@ const TABLE: u64 = 4096;
 
 /// p1 speaks with p2, and p3 with p4, all in one zone of a small table.
 fn bed() -> Bed {
-    let mut bed = Bed::with(4, "", "[conntrack]\nconnections = 4096\n\n");
+    let bed = Bed::with(4, "", "[conntrack]\nconnections = 4096\n\n");
     bed.load(&[
         "ip,actions=ct(zone=1,table=1)",
         "table=1,ip,ct_state=+trk+new,actions=ct(commit,zone=1,table=2)",

@@ -10,6 +10,7 @@ mod owned;
 mod plain;
 mod saved;
 mod shares;
+mod shares_exact;
 mod stress;
 mod talk;
 mod tcp;

@@ -239,8 +239,7 @@ fn a_file_of_the_first_format_is_read() {
     let bytes = all_kinds().saved();
     let first = [&bytes[..8], &words(&[1]), &bytes[16..bytes.len() - 8]].concat();
     let (tracker, restored) = restore(&sealed(&first), 64);
-    assert_eq!(restored.unwrap().connections, 10);
-    assert_eq!(tracker.counts().connections, 10);
+    assert_eq!((restored.unwrap().connections, tracker.counts().connections), (10, 10));
 }
 
 /// The same connection twice, with a checksum that is right.
