@@ -15,7 +15,8 @@ from .established import Players
 from .sample import Interval, all_ports
 from .switch import MBUFS
 
-FILLING = 1_000_000  # connections that fill the table
+FILLING = 1_000_000  # connections
+FILLING_TABLE = 2 * FILLING  # one port may have a share of the table only
 STEADY = 8_000_000  # connections of the steady state, of which so many are there at a time at most:
 STEADY_TABLE = 4_194_304
 STEADY_TIMEOUT_S = 1  # of an unanswered SYN
@@ -48,7 +49,7 @@ def _case(steady, six=False):
         with contextlib.ExitStack() as stack:
             if device == "testpmd":
                 return testpmd.reading(bench, stack, [f"net_pcap0,{devargs}", "net_null0,no-rx=1"], FILLING)
-            dut = bench.start(device, stack, mbufs=MBUFS, connections=STEADY_TABLE if steady else FILLING)
+            dut = bench.start(device, stack, mbufs=MBUFS, connections=STEADY_TABLE if steady else FILLING_TABLE, port_shares=not steady)
             program = document.program(Traffic("remote", six))
             dut.load(replace(program, flows=program.flows + document.guards(GUARDED)) if six else program)
             Players(dut)
@@ -78,7 +79,7 @@ def _case(steady, six=False):
     run.__doc__ = (
         f"New connections while others expire: up to {STEADY:,} SYNs, gone after {STEADY_TIMEOUT_S} s; Mpps are millions of connections per second."
         if steady
-        else f"New connections{' over IPv6, beside the guards of ' + str(GUARDED) + ' Pods,' if six else ''} until the table of {FILLING:,} is full; "
+        else f"New connections{' over IPv6, beside the guards of ' + str(GUARDED) + ' Pods,' if six else ''} until there are {FILLING:,}; "
         "Mpps are millions of connections per second."
     )
     run.devices = ("switch", "ovs", "testpmd")

@@ -20,7 +20,7 @@ class Switch:
 
     recorder = None  # what samples its worker while it is measured
 
-    def __init__(self, bench, ports=(), fail_mode="secure", mbufs=MBUFS, connections=None, cores=None):
+    def __init__(self, bench, ports=(), fail_mode="secure", mbufs=MBUFS, connections=None, cores=None, port_shares=True):
         dpdk = {
             "worker_cores": cores or [bench.dut_core],
             "main_core": bench.other_core,
@@ -29,7 +29,7 @@ class Switch:
             "hugepages": True,
             "file_prefix": f"vsperf{bench.tag}",
         }
-        conntrack = {"connections": connections} if connections else None
+        conntrack = ({"connections": connections} if connections else {}) | ({} if port_shares else {"port_shares": False})
         config = daemon.configuration(dpdk, ports, bench.directory, fail_mode, conntrack, idle_sleep_us=0)
         self.daemon, self.directory = daemon.Switch(bench.binaries, bench.directory, config, use_cores=bench.cores), bench.directory
         try:

@@ -248,6 +248,12 @@ pub(crate) enum Command {
     Testing(Testing),
     /// Show the use of the mbuf pool.
     MempoolShow,
+    /// Show what ports and clients share: limits, what is taken, and what each port has of it.
+    Limits {
+        /// What this port has.
+        #[arg(long, value_name = "NAME")]
+        port: Option<String>,
+    },
     /// Show which lines the log of the switch has lost, and whether its reader reads.
     LogShow,
     /// List why packets are dropped.

@@ -59,6 +59,8 @@ fn every_verb_parses() {
         ("worker-rxq-pin p0 1 auto", r#"WorkerRxqPin { port: "p0", queue: 1, core: Auto }"#),
         ("worker-rxq-rebalance", "WorkerRxqRebalance"),
         ("mempool-show", "MempoolShow"),
+        ("limits", "Limits { port: None }"),
+        ("limits --port p0", r#"Limits { port: Some("p0") }"#),
         ("log-show", "LogShow"),
         ("drop-reasons", "DropReasons"),
         ("capabilities", "Capabilities"),

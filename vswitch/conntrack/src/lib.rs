@@ -21,9 +21,10 @@
 //! **Over a restart**: [`Tracker::save`] writes all of it, [`Tracker::restore`] reads it into an
 //! empty table, or none of it.
 //!
-//! **Limits**: [`Config::connections_max`] in all, of any mix of families, [`Limits`] per zone; a
-//! full table refuses new connections, after it has tried to let go of unreplied ones; established
-//! ones never go.
+//! **Limits**: [`Config::connections_max`] in all, of any mix of families, [`Limits`] per zone, a
+//! [`Share`] per port. A full table refuses new connections, after it has tried to let go of
+//! unreplied ones. A port that has its share loses unreplied ones of its own, else its new
+//! connections are refused. Established ones never go.
 //!
 //! **Threads**: everything is `&self`. Workers track; the control side expires, dumps, flushes and
 //! sets limits a few entries at a time. Who wants to change a connection that a worker keeps waits
@@ -31,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod checksum;
+mod ingress;
 mod memory;
 mod nat;
 mod request;
@@ -40,12 +42,13 @@ mod tracker;
 mod tuple;
 
 pub use checksum::Checksum;
+pub use ingress::Ingress;
 pub use memory::{Memory, Ordinary};
 pub use nat::{Nat, NatSide, choose};
 pub use request::{Direction, Helper, L4, Refusal, Related, Request, Rewrite, Seen, TrackVerdict, state};
 pub use timeout::{Class, KERNEL_ONLY, Policy, UnknownClass};
 pub use tracker::{
-    Config, Connection, Control, Counts, Event, EventKind, Expected, Filter, Handle, Limits, Link, Owner, RestoreError,
-    Restored, Saved, Tracker, ZoneCount,
+    Config, Connection, Control, Counts, Event, EventKind, Expected, Filter, Handle, Limits, Link, Owner, PORTS,
+    PortCount, RestoreError, Restored, Saved, Share, Tracker, ZoneCount,
 };
 pub use tuple::{End, Family, Tuple, protocol};

@@ -1,6 +1,6 @@
 //! What is asked about a packet, and what the answer is.
 
-use crate::{End, Handle, Nat, Tuple, tcp};
+use crate::{End, Handle, Ingress, Nat, Tuple, tcp};
 
 /// Bits of `ct_state` (ovs-fields(7), `ct_state`).
 #[allow(missing_docs)]
@@ -44,6 +44,8 @@ pub struct Seen {
     pub l4: L4,
     /// Bytes of the frame, for counters.
     pub len: u32,
+    /// Where it came in.
+    pub port: Ingress,
 }
 
 impl Seen {
@@ -146,6 +148,8 @@ pub struct Rewrite {
 pub enum Refusal {
     /// The table is full of connections that are not to be dropped.
     Full,
+    /// The port has its share of the connections, and lost none that nobody answered.
+    PortFull,
     /// The zone has as many connections as its limit says.
     ZoneLimit,
     /// No free tuple to translate to.

@@ -36,7 +36,7 @@ fn tracker(connections_max: usize) -> Arc<Tracker> {
 /// A packet that commits its connection, with a mark to know it by.
 fn commit(tracker: &Tracker, tuple: Tuple, mark: u32, now: u64) -> TrackVerdict {
     let request = Request { commit: true, mark: (mark, u32::MAX), ..Request::default() };
-    tracker.track(&Seen { tuple, l4: L4::Udp, len: 60 }, &request, 0, now)
+    tracker.track(&Seen { tuple, l4: L4::Udp, len: 60, ..Seen::default() }, &request, 0, now)
 }
 
 /// A packet that commits its connection, translated to the one address and port that there are.
@@ -44,12 +44,12 @@ fn commit_translated(tracker: &Tracker, tuple: Tuple, to: End, mark: u32, now: u
     let addresses = Some((to.addr, to.addr));
     let nat = Nat { side: Some(NatSide::Src), addresses, ports: Some((to.port, to.port)), random: false };
     let request = Request { commit: true, nat: Some(nat), mark: (mark, u32::MAX), ..Request::default() };
-    tracker.track(&Seen { tuple, l4: L4::Udp, len: 60 }, &request, 0, now)
+    tracker.track(&Seen { tuple, l4: L4::Udp, len: 60, ..Seen::default() }, &request, 0, now)
 }
 
 /// A packet that only asks.
 fn look(tracker: &Tracker, tuple: Tuple, now: u64) -> TrackVerdict {
-    tracker.track(&Seen { tuple, l4: L4::Udp, len: 60 }, &Request::default(), 0, now)
+    tracker.track(&Seen { tuple, l4: L4::Udp, len: 60, ..Seen::default() }, &Request::default(), 0, now)
 }
 
 /// Whether a packet belonged to a connection; which must be this one.
@@ -211,7 +211,7 @@ fn what_expires_goes_once_and_may_come_again_at_once() {
 
 /// A packet that only asks, and how the next one like it may be judged.
 fn link(tracker: &Tracker, tuple: Tuple, now: u64) -> Link {
-    let seen = Seen { tuple, l4: L4::Udp, len: 60 };
+    let seen = Seen { tuple, l4: L4::Udp, len: 60, ..Seen::default() };
     tracker.track_linked(&seen, &Request::default(), 0, now).1.expect("a link")
 }
 

@@ -6,6 +6,9 @@ pub use vswitch_dpdk::limits::{BURST, FRAME_MAX, L2_OVERHEAD};
 /// Ports of all bridges together. A node has up to 250 Pods; four times that leaves room for patch
 /// and tunnel ports.
 pub const PORTS_MAX: usize = 1024;
+/// The tracker counts connections of each of them.
+#[cfg(not(loom))]
+const _: () = assert!(PORTS_MAX <= vswitch_conntrack::PORTS);
 
 /// Bridges per switch.
 pub const BRIDGES_MAX: usize = 64;

@@ -135,6 +135,7 @@ pub fn stats(counts: Counts, protocols: Vec<v1::ProtocolCount>) -> v1::GetConntr
         events_lost: counts.events_lost,
         protocols,
         forgotten: counts.forgotten,
+        refused_port: counts.refused_port,
     }
 }
 

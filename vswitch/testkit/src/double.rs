@@ -69,7 +69,7 @@ pub fn connect(conntrack: &Conntrack, zone: u16, port: u16, mark: u32) {
     let (src, dst) = (end(0x0a00_0001, port), end(0x0a00_0002, 53));
     let tuple = Tuple { src, dst, family: Family::V4, protocol: protocol::UDP, zone };
     let request = Request { zone, commit: true, mark: (mark, u32::MAX), ..Request::default() };
-    conntrack.tracker().track(&Seen { tuple, l4: L4::Udp, len: 100 }, &request, 0, Millis::now().0);
+    conntrack.tracker().track(&Seen { tuple, l4: L4::Udp, len: 100, ..Seen::default() }, &request, 0, Millis::now().0);
 }
 
 /// Packet-ins that a stream of the double holds.

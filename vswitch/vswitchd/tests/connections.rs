@@ -38,7 +38,7 @@ fn switch(dir: &Path, connections: u32) -> Switch {
         format!("[[bridge.port]]\nname = {name:?}\nnumber = {number}\ntype = \"pcap\"\nrx_file = {file:?}\n{rest}\n\n")
     };
     let switch = Switch::start(&format!(
-        "[conntrack]\nconnections = {connections}\n\n[[bridge]]\nname = \"br0\"\nfail_mode = \"secure\"\n\n\
+        "[conntrack]\nconnections = {connections}\nport_shares = false\n\n[[bridge]]\nname = \"br0\"\nfail_mode = \"secure\"\n\n\
          [[bridge.port]]\nname = \"out\"\nnumber = 3\ntype = \"dpdk\"\ndevargs = \"net_null0,no-rx=1\"\n\n{}",
         port("load", 2, &load, "infinite_rx = true\nadmin_up = false"),
     ));

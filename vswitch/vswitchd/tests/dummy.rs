@@ -156,7 +156,7 @@ fn connections_end_when_time_passes(switch: &Switch) {
     for port in 0..1000 {
         let (src, dst) = (End { addr: 1, port }, End { addr: 2, port: 53 });
         let tuple = Tuple { src, dst, protocol: protocol::UDP, ..Tuple::default() };
-        tracker.track(&Seen { tuple, l4: L4::Udp, len: 60 }, &request, 0, Millis::now().0);
+        tracker.track(&Seen { tuple, l4: L4::Udp, len: 60, ..Seen::default() }, &request, 0, Millis::now().0);
     }
     let shown = || {
         let mut shown = 0;

@@ -7,6 +7,7 @@ mod caps;
 mod conntrack;
 mod events;
 mod fdb;
+mod limits;
 mod perf;
 mod pipeline;
 mod port;
@@ -99,6 +100,7 @@ async fn ask<'a>(client: &'a Client, cli: &'a Cli, out: &'a mut dyn Write) -> Re
         Command::WorkerRxqPin { port, queue, core } => worker::rxq_pin(client, port, *queue, *core).await,
         Command::WorkerRxqRebalance => worker::rebalance(client).await,
         Command::MempoolShow => statistics::mempool(client).await,
+        Command::Limits { port } => limits::show(client, port.as_deref()).await,
         Command::LogShow => statistics::log(client).await,
         Command::DropReasons => about::drop_reasons(client).await,
         Command::Capabilities => about::capabilities(client).await,

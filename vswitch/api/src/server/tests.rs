@@ -263,6 +263,29 @@ async fn addresses_workers_and_numbers() {
 }
 
 #[tokio::test]
+async fn limits_tell_what_is_shared_and_what_ports_have() {
+    let running = Running::start().await;
+    running.switch.conntrack.tracker().add_port(3, "hog", vswitch_conntrack::Share::One);
+    let mut statistics = StatisticsServiceClient::new(running.channel.clone());
+    let all = statistics.get_limits(v1::GetLimitsRequest::default()).await.expect("limits").into_inner();
+    let of =
+        |resource: &str| all.shared.iter().find(|row| row.resource == resource).unwrap_or_else(|| panic!("{resource}"));
+    assert_eq!((of("connections").limit, of("connections").counter.as_str()), (Some(1 << 12), "ct_port_full"));
+    assert_eq!((of("mbufs").limit, of("mbufs").used), (Some(1000), Some(10)));
+    assert_eq!(
+        (of("megaflows").scope.as_str(), of("megaflows").per_port.as_str()),
+        ("worker-3", "7 a second and worker")
+    );
+    let hog = |answer: v1::GetLimitsResponse| answer.ports.into_iter().find(|port| port.port == "hog");
+    assert_eq!(hog(all.clone()).and_then(|port| port.connections_limit), Some(3072));
+    let one = |name: &str| v1::GetLimitsRequest { port: Some(name.to_owned()) };
+    let hog = hog(statistics.get_limits(one("hog")).await.expect("a port").into_inner()).expect("hog");
+    assert!(!hog.gone && hog.mac_addresses_limit.is_none());
+    assert_eq!(statistics.get_limits(one("nobody")).await.expect_err("no such port").code(), Code::NotFound);
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn capabilities_are_those_of_this_build() {
     let running = Running::start().await;
     let mut client = CapabilitiesServiceClient::new(running.channel.clone());

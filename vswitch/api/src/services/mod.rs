@@ -26,6 +26,7 @@ mod flow;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod group;
+mod limits;
 mod list;
 mod meter;
 mod packet;

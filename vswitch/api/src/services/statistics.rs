@@ -1,7 +1,7 @@
 //! `StatisticsService`.
 
 use super::api::Control;
-use super::present;
+use super::{limits, present};
 use tonic::{Request, Response, Status};
 use vswitch_control::log_state::LOG;
 use vswitch_control::{PortInfo, SwitchError};
@@ -35,6 +35,14 @@ impl v1::statistics_service_server::StatisticsService for Statistics {
     async fn get_mempool(&self, _: Request<v1::GetMempoolRequest>) -> Result<Response<v1::GetMempoolResponse>, Status> {
         let mempool = self.0.read(|switch| switch.mempool()).await?;
         Ok(Response::new(v1::GetMempoolResponse { mempool: Some(present::mempool(mempool)) }))
+    }
+
+    async fn get_limits(
+        &self,
+        request: Request<v1::GetLimitsRequest>,
+    ) -> Result<Response<v1::GetLimitsResponse>, Status> {
+        let v1::GetLimitsRequest { port } = request.into_inner();
+        Ok(Response::new(self.0.try_read(move |switch| limits::limits(switch, port.as_deref())).await?))
     }
 
     /// Not behind calls of the switch: it may be asked because they wait.

@@ -22,6 +22,7 @@ use super::hot::{Hot, Mine};
 use super::life::Life;
 use super::lock::{Held, Lock};
 use super::owner::{Sections, bit};
+use super::ports::Slot;
 use super::rare::{Rare, Rares};
 use super::sync::{Patience, Word, fence};
 use super::v6_addrs::V6Addrs;
@@ -45,6 +46,8 @@ pub(super) struct Entry {
     pub(super) start: u64,
     /// See [`Rare::master`].
     pub(super) master: Option<Tuple>,
+    /// The port that it counts for.
+    pub(super) port: Slot,
 }
 
 /// A place, for whoever may look at it.
@@ -390,6 +393,17 @@ impl Arena {
         [self.cold.get(place as usize).map(Cold::first_word), self.v6_addrs.next(place)]
     }
 
+    /// How many places are free, about; see [`Free::room`].
+    #[inline]
+    pub(super) fn room(&self, worker: usize) -> u32 {
+        self.free.room(worker)
+    }
+
+    /// How many places are free.
+    pub(super) fn room_now(&self) -> u32 {
+        self.free.room_now()
+    }
+
     /// Free places.
     #[cfg(test)]
     pub(super) fn free(&self) -> usize {
@@ -405,13 +419,15 @@ impl Arena {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cold::START_MAX;
     use super::*;
     use crate::{Family, Ordinary};
     use proptest::prelude::*;
 
     fn entry(tuples: [Tuple; 2]) -> Entry {
         let tuples = tuples.map(|tuple| Words::from(&tuple));
-        Entry { tuples, tcp: Tcp::default(), mark: 1, label: u128::MAX / 3, start: u64::MAX / 7, master: None }
+        let (label, start, port) = (u128::MAX / 3, START_MAX / 7, Slot(0x5a5a));
+        Entry { tuples, tcp: Tcp::default(), mark: 1, label, start, master: None, port }
     }
 
     /// A packet on the fast path touches no other line of its connection.
@@ -445,7 +461,7 @@ mod tests {
             }
             prop_assert_eq!([locked.packets(), locked.bytes()], expected);
             let other = (locked.label(), locked.start(), locked.hot.mark());
-            prop_assert_eq!(other, (u128::MAX / 3, u64::MAX / 7, 1), "what lies beside is as it was");
+            prop_assert_eq!(other, (u128::MAX / 3, START_MAX / 7, 1), "what lies beside is as it was");
             locked.begin(Life::default(), &entry([Tuple::default(); 2]));
             prop_assert_eq!([locked.packets(), locked.bytes()], [[0; 2]; 2], "of the next connection");
         }
@@ -455,7 +471,7 @@ mod tests {
     fn any_entry() -> impl Strategy<Value = Entry> {
         let ends = (any::<[u128; 4]>(), any::<[u16; 4]>(), 0..=128_u32);
         let rest = (any::<bool>(), any::<u8>(), any::<u16>());
-        let own = (any::<u32>(), any::<u128>(), any::<u64>(), any::<bool>());
+        let own = (any::<u32>(), any::<u128>(), any::<(u64, bool, u16)>(), any::<bool>());
         (ends, rest, own).prop_map(|((addr, port, bits), (v6, protocol, zone), (mark, label, start, expected))| {
             // Most of IPv4 have addresses of IPv4; that no caller says anything else is not what
             // the table relies on.
@@ -464,7 +480,10 @@ mod tests {
             let family = if v6 { Family::V6 } else { Family::V4 };
             let tuple = |src, dst| Tuple { src: end(src), dst: end(dst), family, protocol, zone };
             let mut entry = entry([tuple(0, 1), tuple(2, 3)]);
-            (entry.mark, entry.label, entry.start) = (mark, label, start);
+            let (start, before, port) = start;
+            let start = start % (START_MAX + 1);
+            (entry.mark, entry.label, entry.port) = (mark, label, Slot(port));
+            entry.start = if before { start.wrapping_neg() } else { start };
             entry.master = expected.then(|| tuple(3, 0));
             entry
         })
@@ -502,6 +521,7 @@ mod tests {
                     prop_assert_eq!(locked.tuples(), entry.tuples);
                     let same = (locked.hot.mark(), locked.label(), locked.start(), locked.master());
                     prop_assert_eq!(same, (entry.mark, entry.label, entry.start, entry.master));
+                    prop_assert_eq!(locked.cold().port(), entry.port);
                     prop_assert_eq!((locked.packets(), locked.bytes()), ([0, 1], [0, 9]));
                     let [original, reply] = entry.tuples;
                     prop_assert!(locked.is(&original, Direction::Original) && locked.is(&reply, Direction::Reply));

@@ -6,9 +6,10 @@
 //! way to say so; their accesses are plain ones, which the place's lock orders.
 
 use super::arena::Entry;
+use super::ports::Slot;
 use super::sync::Word;
 use super::v6_addrs::V6Addrs;
-use super::words::{Words, halves, halves32, whole};
+use super::words::{Words, halves, halves32, low16, whole};
 use crate::Direction;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU16, AtomicU32};
@@ -23,6 +24,7 @@ pub(super) struct Cold {
     /// Ports, zone, protocol and family of the original tuple, as [`Words`] has them, and [`WIDE`].
     rest: Word,
     label: [Word; 2],
+    /// When it began, above the port that it counts for.
     start: Word,
     /// Ports of the reply tuple; the rest is the original one's.
     reply_ports: AtomicU32,
@@ -35,6 +37,12 @@ const _: () = assert!(size_of::<Cold>() == 64);
 
 /// In [`Cold::rest`], where [`Words`] has nothing: the addresses are elsewhere.
 const WIDE: u64 = 2;
+
+/// Bits of [`Cold::start`] that the port has.
+const PORT_BITS: u32 = 16;
+
+/// The latest start that there is room for, in milliseconds: some 4,000 years.
+pub(super) const START_MAX: u64 = (1 << (63 - PORT_BITS)) - 1;
 
 /// In a last word of [`Words`]: what tuples of both directions have in common.
 const COMMON: u64 = 0xffff_ffff;
@@ -64,7 +72,7 @@ impl Cold {
         self.rest.store(rest, Relaxed);
         self.reply_ports.store(ports(reply.rest()), Relaxed);
         self.set_label(entry.label);
-        self.start.store(entry.start, Relaxed);
+        self.start.store(entry.start << PORT_BITS | u64::from(entry.port.0), Relaxed);
         for i in 0..2 {
             self.bytes_high[i].store(0, Relaxed);
             self.packets_high[i].store(0, Relaxed);
@@ -135,8 +143,15 @@ impl Cold {
         self.label[1].store(high, Relaxed);
     }
 
+    /// When it began, from -[`START_MAX`] to that.
     pub(super) fn start(&self) -> u64 {
-        self.start.load(Relaxed)
+        (self.start.load(Relaxed).cast_signed() >> PORT_BITS).cast_unsigned()
+    }
+
+    /// The port that it counts for.
+    #[inline]
+    pub(super) fn port(&self) -> Slot {
+        Slot(low16(self.start.load(Relaxed)))
     }
 
     pub(super) fn packets_high(&self) -> [u16; 2] {

@@ -4,9 +4,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Connections in all, of whichever family; memory for them is taken at start: 164 bytes each
-    /// (two lines, four words of index, four bytes to be free in), and some 2 MiB for zones. One of
-    /// IPv6 has a line more. It is there for each, but takes memory when there are so many for the
-    /// first time. At most [`Self::CONNECTIONS_MAX`] count.
+    /// (two lines, four words of index, four bytes to be free in), and some 2 MiB for zones and
+    /// ports. One of IPv6 has a line more. It is there for each, but takes memory when there are so
+    /// many for the first time. At most [`Self::CONNECTIONS_MAX`] count.
     pub connections_max: usize,
 }
 

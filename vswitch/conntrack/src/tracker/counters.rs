@@ -26,6 +26,7 @@ pub struct Counts {
     pub forgotten: u64,
     pub refused_full: u64,
     pub refused_zone: u64,
+    pub refused_port: u64,
     pub refused_nat: u64,
     pub refused_taken: u64,
     /// Events that subscribers lost because they read too slowly.
@@ -44,11 +45,12 @@ pub(super) enum Count {
     Forgotten,
     RefusedFull,
     RefusedZone,
+    RefusedPort,
     RefusedNat,
     RefusedTaken,
 }
 
-const WORDS: usize = 10;
+const WORDS: usize = 11;
 
 /// Workers share a block when there are more of them.
 const BLOCKS: usize = 32;
@@ -95,6 +97,7 @@ impl Counters {
             forgotten,
             refused_full: self.sum(Count::RefusedFull),
             refused_zone: self.sum(Count::RefusedZone),
+            refused_port: self.sum(Count::RefusedPort),
             refused_nat: self.sum(Count::RefusedNat),
             refused_taken: self.sum(Count::RefusedTaken),
             ..Counts::default()

@@ -5,10 +5,11 @@
 //! timer. What that costs was measured: 7.5 ns for each place, so of a million places 60 us in
 //! every 5 ms, 1.2 % of the core of the control side.
 
-use super::arena::DISOWNED_MAX;
+use super::arena::{DISOWNED_MAX, Spot};
 use super::life::Life;
+use super::ports::Slot;
 use super::sync::Patience;
-use super::{Count, Tracker};
+use super::{Count, Left, Tracker};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Parts of the table of which a sweep looks at one: called every 5 ms, one turn takes 0.64 s.
@@ -19,6 +20,12 @@ const SWEEP_MIN: usize = 256;
 
 /// Entries that a worker looks at for one that may be dropped early: some microseconds.
 const SEARCH: usize = 128;
+
+/// Likewise, for one of a port.
+const SEARCH_OWN: usize = 256;
+
+/// Unanswered connections of a port of which the oldest one goes.
+const SAMPLE: usize = 8;
 
 /// Looks at places whose workers are inside of sections, for all of a batch: some ten milliseconds.
 const LOOKS: u32 = 1000;
@@ -55,9 +62,9 @@ impl Tracker {
         let (mut gone, mut freed, mut patience) = (0, Freed::default(), Patience::looks(LOOKS));
         self.arena.disown(due, &mut patience);
         for place in due.drain(..) {
-            if let Some((zone, _)) = self.let_go(place, now, &mut patience, |life| has_expired(life, now)) {
+            if let Some((left, _)) = self.let_go(place, now, &mut patience, |spot| has_expired(spot.life(), now)) {
                 gone += 1;
-                freed.add(self, place, zone);
+                freed.add(self, place, left);
             }
         }
         freed.give(self);
@@ -73,12 +80,12 @@ impl Tracker {
         }
         let search = SEARCH.min(len);
         let begin = self.drop_hand.fetch_add(search, Relaxed);
-        let unreplied = |life: Life| life.has(Life::ALIVE) && (!life.has(Life::REPLIED) || life.expiry() <= now);
+        let may = |spot: &Spot<'_>| may_be_dropped(spot.life(), now);
         let mut patience = Patience::looks(LOOKS_OF_A_WORKER);
         for i in 0..search {
             let Ok(place) = u32::try_from((begin + i) % len) else { continue };
-            if let Some((zone, why)) = self.let_go(place, now, &mut patience, unreplied) {
-                self.gone(&[place], zone, why);
+            if let Some((left, why)) = self.let_go(place, now, &mut patience, may) {
+                self.let_one_go(place, left, why);
                 // The others of this search are for the next one.
                 self.drop_hand.fetch_sub(search - i - 1, Relaxed);
                 return true;
@@ -87,7 +94,35 @@ impl Tracker {
         false
     }
 
-    /// Takes out the connection at a place, if it may go, and says its zone, and as what it counts.
+    /// Lets go of a connection of a port that nobody ever answered, or that has expired: of the
+    /// [`SAMPLE`] first ones among the next entries, the one that would expire first. A port has a
+    /// hand of its own, so that its searches go through all of the table.
+    pub(super) fn drop_own(&self, port: Slot, now: u64) -> bool {
+        let len = self.arena.places().len();
+        let search = SEARCH_OWN.min(len);
+        if search == 0 || !self.ports.has_unanswered(port) {
+            return false;
+        }
+        let hand = self.ports.hand(port);
+        let begin = hand.fetch_add(u32::try_from(search).unwrap_or(u32::MAX), Relaxed) as usize;
+        let may = |spot: &Spot<'_>| may_be_dropped(spot.life(), now) && spot.cold().port() == port;
+        let mut looked = 0;
+        let places = (0..search).filter_map(|i| u32::try_from((begin + i) % len).ok());
+        let own = places.inspect(|_| looked += 1).filter(|place| may(&self.arena.spot(*place))).take(SAMPLE);
+        let oldest = own.min_by_key(|place| self.arena.spot(*place).life().expiry());
+        // The others of this search are for the next one.
+        hand.fetch_sub(u32::try_from(search - looked).unwrap_or_default(), Relaxed);
+        let Some(place) = oldest else { return false };
+        let mut patience = Patience::looks(LOOKS_OF_A_WORKER);
+        let Some((left, why)) = self.let_go(place, now, &mut patience, may) else { return false };
+        if matches!(why, Count::DroppedEarly) {
+            self.ports.evicted(port);
+        }
+        self.let_one_go(place, left, why);
+        true
+    }
+
+    /// Takes out the connection at a place, if it may go, and says where it counts, and as what.
     /// Looks before it locks, and again when it has. One whose worker stays inside of a section
     /// stays for the next time.
     fn let_go(
@@ -95,16 +130,26 @@ impl Tracker {
         place: u32,
         now: u64,
         patience: &mut Patience,
-        may: impl Fn(Life) -> bool,
-    ) -> Option<(u16, Count)> {
-        if !may(self.arena.places()[place as usize].life()) {
+        may: impl Fn(&Spot<'_>) -> bool,
+    ) -> Option<(Left, Count)> {
+        if !may(&self.arena.spot(place)) {
             return None;
         }
         let locked = self.arena.lock_with(place, patience)?;
-        let life = locked.life();
-        let why = if life.expiry() <= now { Count::Expired } else { Count::DroppedEarly };
-        may(life).then(|| (self.take_out(locked, now), why))
+        let why = if locked.life().expiry() <= now { Count::Expired } else { Count::DroppedEarly };
+        may(&locked).then(|| (self.take_out(locked, now), why))
     }
+
+    /// What was taken out counts no more, and its place is free.
+    fn let_one_go(&self, place: u32, left: Left, why: Count) {
+        self.ports.leave(left.port, 1, left.unanswered.into());
+        self.gone(&[place], left.zone, why);
+    }
+}
+
+/// Somebody is there whom nobody answered, or whose time is over.
+const fn may_be_dropped(life: Life, now: u64) -> bool {
+    life.has(Life::ALIVE) && (!life.has(Life::REPLIED) || life.expiry() <= now)
 }
 
 /// Somebody is there whose time is over.
@@ -119,6 +164,9 @@ struct Freed {
     zone: u16,
     places: [u32; Self::MAX],
     len: usize,
+    /// Ports, and how many connections of each, answered or not.
+    ports: [(Slot, [u32; 2]); Self::MAX],
+    ports_len: usize,
 }
 
 impl Freed {
@@ -127,15 +175,26 @@ impl Freed {
     /// They are given back when so many places were looked at: a microsecond or two.
     const SOON: usize = 256;
 
-    fn add(&mut self, tracker: &Tracker, place: u32, zone: u16) {
-        if zone != self.zone || self.len == Self::MAX {
+    fn add(&mut self, tracker: &Tracker, place: u32, left: Left) {
+        if left.zone != self.zone || self.len == Self::MAX {
             self.give(tracker);
         }
-        (self.zone, self.places[self.len]) = (zone, place);
+        (self.zone, self.places[self.len]) = (left.zone, place);
         self.len += 1;
+        let ports = &mut self.ports[..self.ports_len];
+        if let Some((_, [connections, unanswered])) = ports.iter_mut().rfind(|(port, _)| *port == left.port) {
+            *connections += 1;
+            *unanswered += u32::from(left.unanswered);
+        } else {
+            self.ports[self.ports_len] = (left.port, [1, left.unanswered.into()]);
+            self.ports_len += 1;
+        }
     }
 
     fn give(&mut self, tracker: &Tracker) {
+        for (port, [connections, unanswered]) in &self.ports[..std::mem::take(&mut self.ports_len)] {
+            tracker.ports.leave(*port, *connections, *unanswered);
+        }
         tracker.gone(&self.places[..std::mem::take(&mut self.len)], self.zone, Count::Expired);
     }
 }

@@ -2,6 +2,10 @@
 //!
 //! Each list has places that are neighbours, and gives the lowest of them first: so the connections
 //! of a worker lie side by side, as few of their lines as there are.
+//!
+//! How many places are free in all is a sum over the lists. A worker that asks for each new
+//! connection would read the lines of all others. So a list remembers the sum and takes off what
+//! its own worker opens. It sums up again after one part in [`TRUST`] of what is free.
 
 use super::sync::{SpinMutex, size};
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,6 +13,10 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 /// Lists of free places, so that workers that open connections at once do not meet.
 pub(super) const LISTS: usize = size(16, 2);
+
+/// A sum of free places is remembered for one new connection in so many that it has room for. So
+/// all lists together are wrong by a sixteenth at most.
+const TRUST: u32 = 256;
 
 /// Nothing has this number.
 pub(super) const NOWHERE: u32 = u32::MAX;
@@ -28,6 +36,12 @@ struct List {
     next: AtomicU32,
     /// Of the worker whose list this is: the list where he found places last.
     turn: AtomicUsize,
+    /// How many places of this list are free.
+    len: AtomicU32,
+    /// How many places of all lists are free, as far as the worker of this one knows.
+    room: AtomicU32,
+    /// How many new connections of that worker are left until it sums up again.
+    trust: AtomicU32,
 }
 
 impl List {
@@ -38,7 +52,7 @@ impl List {
         let mut places = self.places.lock();
         let place = places.free.pop()?;
         places.taken += 1;
-        self.next.store(places.free.last().copied().unwrap_or(NOWHERE), Relaxed);
+        self.show(&places);
         Some(place)
     }
 
@@ -46,7 +60,14 @@ impl List {
     fn push(&self, freed: &[u32]) {
         let mut places = self.places.lock();
         places.free.extend_from_slice(freed);
+        self.show(&places);
+    }
+
+    /// Shows what is free to those who ask without the lock.
+    #[inline]
+    fn show(&self, places: &Places) {
         self.next.store(places.free.last().copied().unwrap_or(NOWHERE), Relaxed);
+        self.len.store(u32::try_from(places.free.len()).unwrap_or(u32::MAX), Relaxed);
     }
 }
 
@@ -92,6 +113,9 @@ impl Free {
             places: SpinMutex::new(Places { free: Vec::with_capacity(spread.each as usize), taken: 0 }),
             next: AtomicU32::new(NOWHERE),
             turn: AtomicUsize::new(own),
+            len: AtomicU32::new(0),
+            room: AtomicU32::new(0),
+            trust: AtomicU32::new(0),
         });
         let free = Self { lists, spread };
         (0..places).rev().for_each(|place| free.give(&[place]));
@@ -106,6 +130,28 @@ impl Free {
     /// How often a place was taken.
     pub(super) fn taken(&self) -> u64 {
         self.lists.iter().map(|list| list.places.lock().taken).sum()
+    }
+
+    /// How many places are free, as far as a worker knows that is about to take one.
+    #[inline]
+    pub(super) fn room(&self, worker: usize) -> u32 {
+        let own = &self.lists[worker % LISTS];
+        let trust = own.trust.load(Relaxed);
+        let room = if trust == 0 {
+            let room = self.room_now();
+            own.trust.store(room / TRUST, Relaxed);
+            room
+        } else {
+            own.trust.store(trust - 1, Relaxed);
+            own.room.load(Relaxed).saturating_sub(1)
+        };
+        own.room.store(room, Relaxed);
+        room
+    }
+
+    /// How many places are free.
+    pub(super) fn room_now(&self) -> u32 {
+        self.lists.iter().map(|list| list.len.load(Relaxed)).sum()
     }
 
     /// A free place, if there is one. A worker whose own list is empty goes on with another one

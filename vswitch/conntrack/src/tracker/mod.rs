@@ -5,7 +5,7 @@
 //! and `rare` for what a place holds, `lock` and `owner` for who may touch it, `free` for those
 //! that hold nothing; `expire` and `dump` what the control side does; `forget` what a packet takes
 //! back; `saved` how all of it outlives the process; `prefetch` what a packet will read of it;
-//! `limits`, `events`, `counters`, `helper` and `helper_control` one small thing each.
+//! `limits`, `ports`, `events`, `counters`, `helper` and `helper_control` one small thing each.
 
 mod arena;
 mod cold;
@@ -27,6 +27,7 @@ mod link;
 mod lock;
 mod open;
 mod owner;
+mod ports;
 mod prefetch;
 mod rare;
 mod related;
@@ -47,6 +48,7 @@ pub use helper_control::Control;
 pub use limits::{Limits, ZoneCount};
 pub use link::Link;
 pub use owner::Owner;
+pub use ports::{PORTS, PortCount, Share};
 
 #[cfg(test)]
 pub(crate) use hot::slid;
@@ -60,6 +62,7 @@ use helper::Expectations;
 use index::{Hit, Index};
 use life::Life;
 use limits::Zones;
+use ports::{Ports, Slot};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use words::{Hasher, Words};
@@ -71,6 +74,7 @@ pub struct Tracker {
     index: Index,
     arena: Arena,
     zones: Zones,
+    ports: Ports,
     counters: Counters,
     events: Events,
     expectations: Expectations,
@@ -79,6 +83,14 @@ pub struct Tracker {
     hand: AtomicUsize,
     /// Where the next search for unreplied connections begins.
     drop_hand: AtomicUsize,
+}
+
+/// What a connection that was taken out counts in still.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    zone: u16,
+    port: Slot,
+    unanswered: bool,
 }
 
 /// A living connection, locked, and which of its directions was asked for.
@@ -105,6 +117,7 @@ impl Tracker {
             index: Index::new::<M>(places as usize),
             arena: Arena::new::<M>(places),
             zones: Zones::new(),
+            ports: Ports::new(places),
             counters: Counters::default(),
             events: Events::default(),
             expectations: Expectations::default(),
@@ -112,6 +125,31 @@ impl Tracker {
             hand: AtomicUsize::new(0),
             drop_hand: AtomicUsize::new(0),
         }
+    }
+
+    /// A port is there: what packets of [`crate::Ingress::port`] of this number open counts for its
+    /// name. The number is below [`PORTS`], and no port has it; else nothing happens.
+    pub fn add_port(&self, number: u16, name: &str, share: Share) {
+        self.ports.add(number, name, share);
+    }
+
+    /// A port is there no more, and no worker has packets of it. Its connections stay, and count
+    /// for its name.
+    pub fn remove_port(&self, number: u16) {
+        self.ports.remove(number);
+    }
+
+    /// Whether the table is shared out among ports ([`Share`]); it is at start. If not, one port
+    /// may have all of it.
+    pub fn share_among_ports(&self, on: bool) {
+        self.ports.set_shares(on);
+    }
+
+    /// What each port has and may have: ports that are there, ports that have gone and have
+    /// connections still, and connections of no port.
+    #[must_use]
+    pub fn port_counts(&self) -> Vec<PortCount> {
+        self.ports.counts(self.arena.room_now())
     }
 
     /// Limits for zones without one of their own; 0: none may be.
@@ -188,7 +226,11 @@ impl Tracker {
     pub fn counts(&self) -> Counts {
         Counts {
             connections_max: self.arena.places().len() as u64,
-            memory: (size_of::<Self>() + self.arena.memory() + self.index.memory() + self.zones.memory()) as u64,
+            memory: (size_of::<Self>()
+                + self.arena.memory()
+                + self.index.memory()
+                + self.zones.memory()
+                + self.ports.memory()) as u64,
             events_lost: self.events.lost(),
             ..self.counters.collect(|| self.arena.taken())
         }
@@ -228,14 +270,16 @@ impl Tracker {
     /// Takes a connection out of the table; its place is free then.
     fn kill(&self, locked: Locked<'_>, why: Count, now: u64) {
         let place = locked.place;
-        let zone = self.take_out(locked, now);
-        self.gone(&[place], zone, why);
+        let left = self.take_out(locked, now);
+        self.ports.leave(left.port, 1, left.unanswered.into());
+        self.gone(&[place], left.zone, why);
     }
 
     /// Takes a connection out of the table. Nobody gets its place before that is [`Self::gone`].
-    /// Returns its zone.
-    fn take_out(&self, mut locked: Locked<'_>, now: u64) -> u16 {
+    /// Returns what it counts in still.
+    fn take_out(&self, mut locked: Locked<'_>, now: u64) -> Left {
         self.tell(EventKind::End, &locked, now);
+        let (port, unanswered) = (locked.cold().port(), !locked.life().has(Life::REPLIED));
         let [original, reply] = locked.end();
         let place = locked.place;
         // Nobody else can find the place from here on, and nobody gets it, before both of its words
@@ -244,11 +288,11 @@ impl Tracker {
         if reply != original {
             self.index.remove(self.hasher.hash(&reply), Hit { place, direction: Direction::Reply });
         }
-        original.zone()
+        Left { zone: original.zone(), port, unanswered }
     }
 
-    /// Connections of a zone that were taken out of these places: they count no more, and the
-    /// places are free.
+    /// Connections of a zone that were taken out of these places, and that no port counts any more:
+    /// the zone counts them no more, and the places are free.
     fn gone(&self, places: &[u32], zone: u16, why: Count) {
         let Some(first) = places.first() else { return };
         self.zones.leave(zone, places.len());

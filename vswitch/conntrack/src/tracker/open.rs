@@ -15,6 +15,7 @@
 use super::arena::Entry;
 use super::helper::Inherited;
 use super::life::Life;
+use super::ports::Slot;
 use super::track::say;
 use super::{Count, EventKind, Hit, Tracker, Words};
 use crate::tcp::Tcp;
@@ -57,7 +58,8 @@ impl Tracker {
         };
         let expected = self.inherited(&seen.tuple, now);
         let expected = expected.as_ref();
-        let opening = Opening { seen, words, hash, unsought, request, tcp, expected, now };
+        let port = self.ports.slot(seen.port);
+        let opening = Opening { seen, port, words, hash, unsought, request, tcp, expected, now };
         if !request.commit {
             opening.uncommitted(verdict);
             return true;
@@ -69,7 +71,12 @@ impl Tracker {
             Err(Failed::Refused(_)) if unsought => return false,
             // What took the last place may have been the same connection.
             Err(Failed::Refused(_)) if !self.is_free(&seen.tuple, now) => return false,
-            Err(Failed::Refused(why)) => self.refuse(why, worker, verdict),
+            Err(Failed::Refused(why)) => {
+                if why == Refusal::PortFull {
+                    self.ports.refused(port);
+                }
+                self.refuse(why, worker, verdict);
+            }
         }
         true
     }
@@ -95,7 +102,8 @@ impl Tracker {
         }
         let words = &Words::from(&seen.tuple);
         let hash = self.hasher.hash(words);
-        let opening = Opening { seen, words, hash, unsought: true, request, tcp, expected: None, now };
+        let port = self.ports.slot(seen.port);
+        let opening = Opening { seen, port, words, hash, unsought: true, request, tcp, expected: None, now };
         self.open(&opening, worker, None).is_ok()
     }
 
@@ -104,6 +112,7 @@ impl Tracker {
     pub(super) fn refuse(&self, why: Refusal, worker: usize, verdict: &mut TrackVerdict) {
         let count = match why {
             Refusal::Full => Count::RefusedFull,
+            Refusal::PortFull => Count::RefusedPort,
             Refusal::ZoneLimit => Count::RefusedZone,
             Refusal::NatExhausted => Count::RefusedNat,
             Refusal::TupleTaken => Count::RefusedTaken,
@@ -117,7 +126,12 @@ impl Tracker {
         if !self.zones.enter(zone) {
             return Err(Failed::Refused(Refusal::ZoneLimit));
         }
+        if !self.enter_port(worker, opening) {
+            self.zones.leave(zone, 1);
+            return Err(Failed::Refused(Refusal::PortFull));
+        }
         let Some(place) = self.place(worker, opening) else {
+            self.ports.leave(opening.port, 1, 1);
             self.zones.leave(zone, 1);
             return Err(Failed::Refused(Refusal::Full));
         };
@@ -125,9 +139,34 @@ impl Tracker {
         if entered.is_err() {
             self.counters.add(worker, Count::Unopened);
             self.arena.give(&[place]);
+            self.ports.leave(opening.port, 1, 1);
             self.zones.leave(zone, 1);
         }
         entered
+    }
+
+    /// Counts a new connection for its port; when that has its share, in place of an unanswered one
+    /// of its own.
+    #[inline]
+    fn enter_port(&self, worker: usize, opening: &Opening<'_>) -> bool {
+        let port = opening.port;
+        self.ports.enter(port, || self.arena.room(worker)) || self.enter_port_at_limit(opening)
+    }
+
+    #[cold]
+    fn enter_port_at_limit(&self, opening: &Opening<'_>) -> bool {
+        let port = opening.port;
+        for _ in 0..PLACES {
+            // What the worker knew of free places may be old.
+            if self.ports.enter(port, || self.arena.room_now()) {
+                return true;
+            }
+            // Nobody goes for one that was not looked for.
+            if opening.unsought || !self.drop_own(port, opening.now) {
+                return false;
+            }
+        }
+        false
     }
 
     /// A place for a new connection; when all are taken, that of one that nobody answered.
@@ -236,6 +275,8 @@ impl Way<'_> {
 /// A packet that opens a connection. What is large stays where it is.
 struct Opening<'a> {
     seen: &'a Seen,
+    /// Where it came in.
+    port: Slot,
     /// Its tuple.
     words: &'a Words,
     /// Of that.
@@ -287,7 +328,7 @@ impl Opening<'_> {
 
     /// What its place holds.
     fn entry(&self, tuples: [Words; 2]) -> Entry {
-        let entry = Entry { tuples, tcp: self.tcp, mark: 0, label: 0, start: self.now, master: None };
+        let entry = Entry { tuples, tcp: self.tcp, mark: 0, label: 0, start: self.now, master: None, port: self.port };
         match self.expected {
             None => {
                 let ((mark, of_mark), (label, of_label)) = (self.request.mark, self.request.label);

@@ -45,7 +45,7 @@ mod tests {
             let tuple = Tuple { src: end(1, port), dst: end(2, 80), protocol: protocol::UDP, ..Tuple::default() };
             let (lines, next) = (tracker.lines_of(&tuple), tracker.next_place(3));
             let request = Request { commit: true, ..Request::default() };
-            tracker.track(&Seen { tuple, l4: L4::Udp, len: 60 }, &request, 3, 0);
+            tracker.track(&Seen { tuple, l4: L4::Udp, len: 60, ..Seen::default() }, &request, 3, 0);
             let words = super::Words::from(&tuple);
             let found = tracker.find(&words, tracker.hasher.hash(&words), 0).map(|found| found.locked.place);
             told += usize::from(next.is_some());
@@ -78,7 +78,7 @@ mod tests {
                 ..Tuple::default()
             };
             let lines: Vec<_> = tracker.next_apart(3).collect();
-            tracker.track(&Seen { tuple, l4: L4::Udp, len: 60 }, &request, 3, 0);
+            tracker.track(&Seen { tuple, l4: L4::Udp, len: 60, ..Seen::default() }, &request, 3, 0);
             let words: Vec<_> = lines.iter().map(|word| word.load(Relaxed)).collect();
             match family {
                 Family::V4 => assert_eq!(words[0], client << 32 | 2),

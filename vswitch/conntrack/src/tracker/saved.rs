@@ -1,20 +1,28 @@
 //! The table as a file, so that connections outlive the process.
 //!
 //! A file is words of 64 bits, little-endian: a head (what it is, version, when it was written),
-//! one record for each connection and each expected one, an end with their numbers, and the
-//! checksum of all that. Nothing in it means something to this process alone: no place, no key of a
-//! hash, no reading of its clock. Times are what was left, or what had passed, in milliseconds;
-//! what passed between writing and reading is taken off by the machine's clock, as far as that went
-//! forward.
+//! the names of ports that have connections, one record for each connection and each expected one,
+//! an end with their numbers, and the checksum of all that. A connection names its port by the
+//! place of the name among them. A port that has that name, then or later, has those connections;
+//! what the share rule says of it does not count for them. Files of version 1 name no ports: their
+//! connections count for none.
+//!
+//! Nothing in it means something to this process alone: no place, no key of a hash, no reading of
+//! its clock. Times are what was left, or what had passed, in milliseconds; what passed between
+//! writing and reading is taken off by the machine's clock, as far as that went forward.
 //!
 //! It is read into an empty table, of any size that has room for all, and wholly or not at all: a
 //! connection that is missing would be picked up in the middle and judged anew, one that is half
 //! right would pass where it may not. Who reads must not trust it: every word is checked, and what
 //! the checks let through is a connection as any other.
 
+mod port;
 mod record;
 
+use super::cold::START_MAX;
 use super::helper::Saved as Expectation;
+use super::life::Life;
+use super::ports::Slot;
 use super::sync::Patience;
 use super::{Count, Filter, Hit, Tracker, Words};
 use crate::{Checksum, Direction};
@@ -25,13 +33,17 @@ use std::io::{self, BufReader, Read, Write};
 const MAGIC: u64 = u64::from_le_bytes(*b"vswconns");
 
 /// Of the format.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+
+/// The format before, which names no ports.
+const UNNAMED: u64 = 1;
 
 /// Kinds of records, the lowest byte of their first word.
 const END: u64 = 0;
 const NARROW: u64 = 1;
 const WIDE: u64 = 2;
 const EXPECTED: u64 = 3;
+const PORT: u64 = 4;
 
 /// Words that are gathered before they are written.
 const CHUNK: usize = 8192;
@@ -193,6 +205,7 @@ impl Tracker {
         let mut output = Output { to, checksum: Checksum::default(), words, bytes: 0 };
         output.put(&[MAGIC, VERSION, unix_ms]);
         let mut words = Vec::with_capacity(record::WORDS_MAX);
+        let ports = port::Numbers::write(&self.ports.names(), &mut output);
         let mut patience = Patience::looks(LOOKS);
         for place in self.living() {
             words.clear();
@@ -200,7 +213,9 @@ impl Tracker {
                 saved.left_out += 1;
                 continue;
             };
-            let Some(record) = Record::of(&locked, now, |zone| self.zones.waits_for_answer(zone)) else { continue };
+            let Some(record) = Record::of(&locked, now, &ports, |zone| self.zones.waits_for_answer(zone)) else {
+                continue;
+            };
             drop(locked);
             record.write(&mut words);
             output.put(&words);
@@ -251,12 +266,13 @@ impl Tracker {
             return Err(RestoreError::Magic);
         }
         match input.word()? {
-            VERSION => {}
+            VERSION | UNNAMED => {}
             other => return Err(RestoreError::Version(other)),
         }
         let elapsed_ms = unix_ms.saturating_sub(input.word()?);
         let mut restored = Restored { elapsed_ms, ..Restored::default() };
         let mut waits = vec![false; 1 << 16];
+        let mut ports = port::Names::default();
         loop {
             let head = input.word()?;
             input.record += 1;
@@ -264,7 +280,8 @@ impl Tracker {
                 END if head == END => break,
                 NARROW | WIDE => {
                     let record = Record::read(head, &mut input)?;
-                    if !self.put_back(&record, now, &mut restored, &input)? {
+                    let name = ports.name(record.port, &input)?;
+                    if !self.put_back(&record, name, now, &mut restored, &input)? {
                         continue;
                     }
                     let zone = record.zone();
@@ -277,9 +294,11 @@ impl Tracker {
                     let expectation = expectation.ok_or_else(|| input.wrong("nothing is expected like that"))?;
                     restored.expected += u64::from(self.expectations.put_back(&expectation, now, elapsed_ms));
                 }
+                PORT => ports.read(head, &mut input)?,
                 _ => return Err(input.wrong("its kind is not known")),
             }
         }
+        input.record -= ports.len();
         self.check_end(&mut input, &restored)?;
         Ok(restored)
     }
@@ -301,6 +320,7 @@ impl Tracker {
     fn put_back<R>(
         &self,
         record: &Record,
+        port: Option<&str>,
         now: u64,
         restored: &mut Restored,
         input: &Input<R>,
@@ -316,12 +336,14 @@ impl Tracker {
         let list = usize::try_from(restored.connections / RUN).unwrap_or_default();
         let full = || RestoreError::Full(self.arena.places().len());
         let place = self.arena.take(list).ok_or_else(full)?;
-        if let Err(error) = self.enter_again(place, record, (now, left, restored.elapsed_ms), input) {
+        let port = port.map_or(Slot::NONE, |name| self.ports.named(name));
+        if let Err(error) = self.enter_again(place, record, port, (now, left, restored.elapsed_ms), input) {
             self.counters.add(0, Count::Unopened);
             self.arena.give(&[place]);
             return Err(error);
         }
         self.zones.enter_anyway(record.zone());
+        self.ports.enter_anyway(port, !record.life.has(Life::REPLIED));
         restored.connections += 1;
         Ok(true)
     }
@@ -330,6 +352,7 @@ impl Tracker {
         &self,
         place: u32,
         record: &Record,
+        port: Slot,
         (now, left_ms, elapsed_ms): (u64, u64, u64),
         input: &Input<R>,
     ) -> Result<(), RestoreError> {
@@ -349,8 +372,8 @@ impl Tracker {
             return Err(RestoreError::Full(self.arena.places().len()));
         }
         let life = record.life.until(now.saturating_add(left_ms));
-        let start = now.wrapping_sub(record.age_ms.saturating_add(elapsed_ms));
-        locked.begin_again(life, &record.entry(start), record.counts, record.skews);
+        let start = now.wrapping_sub(record.age_ms.saturating_add(elapsed_ms).min(START_MAX));
+        locked.begin_again(life, &record.entry(start, port), record.counts, record.skews);
         Ok(())
     }
 }

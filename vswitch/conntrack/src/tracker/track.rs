@@ -186,6 +186,9 @@ impl Tracker {
             life = life.until(now.saturating_add(self.zones.timeout(seen.tuple.zone, class)));
         }
         locked.mine().set_life(life);
+        if life.has(Life::REPLIED) && !answered {
+            self.ports.answered(locked.cold().port());
+        }
         outcome
     }
 }

@@ -104,7 +104,7 @@ pub(super) const fn halves32(word: u64) -> [u32; 2] {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is meant")]
-const fn low16(word: u64) -> u16 {
+pub(super) const fn low16(word: u64) -> u16 {
     word as u16
 }
 

@@ -49,9 +49,10 @@ impl Walk<'_> {
         let connections = *limits::CONNECTIONS.start() as i128..=*limits::CONNECTIONS.end() as i128;
         conntrack.connections = section.integer(reader, "connections", &connections).unwrap_or(conntrack.connections);
         conntrack.tcp_seq_check = section.boolean(reader, "tcp_seq_check").unwrap_or(true);
+        conntrack.port_shares = section.boolean(reader, "port_shares").unwrap_or(true);
         conntrack.default_limit = section.integer(reader, "default_limit", &LIMITS);
         conntrack.state_file = path(&mut section, reader, "state_file", "/var/lib/vswitch/connections");
-        let known = ["connections", "tcp_seq_check", "default_limit", "state_file", "zone"];
+        let known = ["connections", "tcp_seq_check", "port_shares", "default_limit", "state_file", "zone"];
         section.finish(reader, &known, &known);
         section.record(reader, &mut self.places, ConfigKey::Conntrack);
         let mut first: HashMap<u16, Span> = HashMap::new();

@@ -76,6 +76,8 @@ pub struct ConntrackConfig {
     pub connections: usize,
     /// Check TCP sequence numbers against windows.
     pub tcp_seq_check: bool,
+    /// One port may have a share of the connections only.
+    pub port_shares: bool,
     /// Most connections of a zone without a limit of its own; none: no limit.
     pub default_limit: Option<u32>,
     /// `[[conntrack.zone]]`.
@@ -96,6 +98,7 @@ impl Default for ConntrackConfig {
         Self {
             connections: CONNECTIONS_DEFAULT,
             tcp_seq_check: true,
+            port_shares: true,
             default_limit: None,
             zones: Vec::new(),
             state_file: None,

@@ -48,10 +48,11 @@ impl Switch {
     pub fn delete_bridge(&self, name: &str) -> Result<(), SwitchError> {
         self.change(|state| {
             state.bridge(name)?;
-            let mut gone: Vec<Arc<PortState>> = Vec::new();
+            let (mut gone, mut numbers): (Vec<Arc<PortState>>, Vec<u16>) = (Vec::new(), Vec::new());
             for i in 0..state.ports.len() {
                 if state.ports[i].as_ref().is_some_and(|port| port.bridge == name) {
                     gone.extend(state.ports[i].take());
+                    numbers.extend(u16::try_from(i));
                     state.forget_routes(i);
                 }
             }
@@ -59,6 +60,7 @@ impl Switch {
             let snapshot = state.snapshot();
             Ok(Step::publish(snapshot, move |switch, state| {
                 // Now that no worker asks for them any more.
+                numbers.iter().for_each(|number| switch.publisher.conntrack.tracker().remove_port(*number));
                 if let Some(bridge) = bridge {
                     state.neighbours.flush(Some(bridge.id));
                 }

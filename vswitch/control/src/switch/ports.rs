@@ -70,6 +70,7 @@ impl Switch {
             let port = take_in(state, &reserved, &mut opened)?;
             let id = reserved.id;
             state.ports[id.index()] = Some(port);
+            self.count_connections(state, id);
             let snapshot = state.snapshot();
             Ok(Step::publish(snapshot, move |switch, state| switch.event_of(state, PortEventKind::Added, id)))
         });
@@ -165,6 +166,7 @@ impl Switch {
             // After the workers let go: nobody learns on it any more, and the index is free for
             // another port.
             Ok(Step::publish(snapshot, move |switch, state| {
+                switch.publisher.conntrack.tracker().remove_port(id.0);
                 if let Some(bridge) = state.bridges.get_mut(&port.bridge) {
                     bridge.fdb.flush(|entry| entry.port == id);
                     bridge.numbers.free(port.number, Millis::now());
@@ -190,6 +192,15 @@ impl Switch {
             self.event(state, PortEventKind::Removed, port);
         }
         state.closing.extend(Closing::of(port));
+    }
+
+    /// What packets open that come in by a port counts for it from here on.
+    fn count_connections(&self, state: &State, id: PortId) {
+        if let Some(port) = &state.ports[id.index()]
+            && let Some(share) = port.config.kind.share()
+        {
+            self.publisher.conntrack.tracker().add_port(id.0, &port.config.name, share);
+        }
     }
 
     /// Tells subscribers what happened to a port.

@@ -124,6 +124,7 @@ fn make_conntrack(config: &ConntrackConfig) -> Conntrack {
         // Before zones are set up: what the configuration says of one is what counts.
         saved::restore(&conntrack, file);
     }
+    tracker.share_among_ports(config.port_shares);
     tracker.check_windows(config.tcp_seq_check);
     tracker.set_default_limit(config.default_limit);
     for zone in &config.zones {

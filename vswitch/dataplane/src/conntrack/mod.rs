@@ -46,7 +46,7 @@ use crate::port::PortId;
 use crate::time::Millis;
 use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
-use vswitch_conntrack::{Config, Link, Memory, Refusal, Request, Rewrite, Seen, TrackVerdict, Tracker};
+use vswitch_conntrack::{Config, Ingress, Link, Memory, Refusal, Request, Rewrite, Seen, TrackVerdict, Tracker};
 use vswitch_dpdk::{Mbuf, huge_slice, zeros};
 
 /// The switch's connections and waiting fragments.
@@ -63,7 +63,8 @@ pub struct CtPlace {
     pub worker: usize,
     /// Now.
     pub now: Millis,
-    /// Port that the packet came in by: fragments of different ports are never joined.
+    /// Port that the packet came in by: fragments of different ports are never joined, and what the
+    /// packet opens counts for it.
     pub port: PortId,
     /// Digest of the tunnel metadata that the packet came with, likewise; 0: none.
     pub tunnel: u64,
@@ -222,7 +223,10 @@ impl Conntrack {
     fn judge(&self, message: &Message, request: &Request, place: CtPlace) -> (TrackVerdict, Option<Link>) {
         let request = &place.ask(request);
         match message {
-            Message::Seen(seen) => self.tracker.track_linked(seen, request, place.worker, place.now.0),
+            Message::Seen(seen) => {
+                let seen = Seen { port: Ingress::port(place.port.0), ..*seen };
+                self.tracker.track_linked(&seen, request, place.worker, place.now.0)
+            }
             Message::Related(related, _) => {
                 (self.tracker.track_related(related, request, place.worker, place.now.0), None)
             }
@@ -329,6 +333,7 @@ pub fn translate(packet: &mut Packet, plain: Plain, rewrite: &Rewrite) {
 const fn reason(refusal: Refusal) -> DropReason {
     match refusal {
         Refusal::Full => DropReason::CtFull,
+        Refusal::PortFull => DropReason::CtPortFull,
         Refusal::ZoneLimit => DropReason::CtZoneLimit,
         Refusal::NatExhausted => DropReason::NatExhausted,
         Refusal::TupleTaken => DropReason::CtTupleTaken,

@@ -114,7 +114,7 @@ impl Plain {
         };
         let family = if v6 { Family::V6 } else { Family::V4 };
         let len = u32::try_from(packet.mbuf.len()).unwrap_or(u32::MAX);
-        Seen { tuple: Tuple { family, protocol, ..Tuple::default() }, l4, len }
+        Seen { tuple: Tuple { family, protocol, ..Tuple::default() }, l4, len, ..Seen::default() }
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) fn read(datagram: &mut Datagram<'_>, zone: u16) -> Option<Message> {
 }
 
 fn seen(datagram: &Datagram<'_>, tuple: Tuple, l4: L4) -> Message {
-    Message::Seen(Seen { tuple, l4, len: u32::try_from(datagram.frame_len()).unwrap_or(u32::MAX) })
+    Message::Seen(Seen { tuple, l4, len: u32::try_from(datagram.frame_len()).unwrap_or(u32::MAX), ..Seen::default() })
 }
 
 /// Reads the addresses. `len`: bytes behind the IP headers.

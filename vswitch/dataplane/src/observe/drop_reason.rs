@@ -94,6 +94,7 @@ drop_reasons! {
     RejectRate = 63, "reject_rate", "A refused packet whose sender was not told: its port has had as many answers lately as it may.";
     SpoofVtep = 64, "spoof_vtep", "It was for our end of tunnels, and came in by a port that is not of the underlay: a Pod may not speak as another Node.";
     VhostDesc = 65, "vhost_desc", "A guest's descriptors were no packet: a loop, outside its memory, or shorter than the virtio-net header; where its ring stays at them, once.";
+    CtPortFull = 66, "ct_port_full", "A new connection, and its port has its share of the connection table, none of it unanswered (vsctl limits).";
 }
 
 impl DropReason {

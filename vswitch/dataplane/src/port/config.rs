@@ -6,6 +6,7 @@ use crate::packet::Mac;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use vswitch_conntrack::Share;
 use vswitch_overlay::routes::Cidr;
 
 /// A port as its owner describes it.
@@ -197,6 +198,23 @@ impl PortKind {
     /// All words, for hints.
     pub const NAMES: [&'static str; 11] =
         ["dpdk", "vhost-user", "tap", "af_packet", "pcap", "patch", "internal", "dummy", "geneve", "vxlan", "gre"];
+
+    /// The part of the connection table that what comes in by it may have; none: nothing comes in
+    /// by it but from other ports. A card, a tunnel and the host stand for many peers.
+    #[must_use]
+    pub fn share(&self) -> Option<Share> {
+        match self {
+            Self::Dpdk { devargs, .. } if !devargs.starts_with("net_memif") => Some(Share::Many),
+            Self::Internal { .. } | Self::Tunnel(_) => Some(Share::Many),
+            Self::Patch { .. } => None,
+            Self::Dpdk { .. }
+            | Self::VhostUser(_)
+            | Self::Tap { .. }
+            | Self::AfPacket { .. }
+            | Self::Pcap { .. }
+            | Self::Dummy => Some(Share::One),
+        }
+    }
 
     /// Its packets come from other ports, not from outside.
     #[must_use]

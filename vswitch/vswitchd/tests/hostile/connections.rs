@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use vswitch_proto::v1;
 
 /// A UDP datagram between these hosts of 10.0.0.0/8, without a checksum of its own.
-fn datagram(source: u32, src_port: u16, destination: u32, dst_port: u16) -> Vec<u8> {
+pub(crate) fn datagram(source: u32, src_port: u16, destination: u32, dst_port: u16) -> Vec<u8> {
     let mut frame = udp(src_port);
     frame[26..30].copy_from_slice(&(0x0a00_0000 | source).to_be_bytes());
     frame[30..34].copy_from_slice(&(0x0a00_0000 | destination).to_be_bytes());
@@ -26,7 +26,7 @@ fn ping(source: u32, id: u16) -> Vec<u8> {
 }
 
 /// What answers it: of ICMP an echo reply.
-fn answer(packet: &[u8]) -> Vec<u8> {
+pub(crate) fn answer(packet: &[u8]) -> Vec<u8> {
     let mut frame = packet.to_vec();
     frame[26..30].copy_from_slice(&packet[30..34]);
     frame[30..34].copy_from_slice(&packet[26..30]);

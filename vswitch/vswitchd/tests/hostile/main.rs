@@ -22,6 +22,7 @@ mod log;
 mod loops;
 mod malformed;
 mod meters;
+mod ports;
 mod refusals;
 mod shares;
 mod storms;

@@ -119,6 +119,7 @@ impl Report for Counters {
              Unreplied, dropped early    : {}\n\
              Taken back (ct_forget)      : {}\n\
              Refused, table full         : {}\n\
+             Refused, share of the port  : {}\n\
              Refused, limit of the zone  : {}\n\
              Refused, translations in use: {}\n\
              Refused, tuple taken        : {}\n\
@@ -132,6 +133,7 @@ impl Report for Counters {
             stats.dropped_early,
             stats.forgotten,
             stats.refused_full,
+            stats.refused_port,
             stats.refused_zone,
             stats.refused_nat,
             stats.refused_taken,
@@ -151,6 +153,7 @@ impl Report for Counters {
             "dropped_early": stats.dropped_early,
             "forgotten": stats.forgotten,
             "refused_full": stats.refused_full,
+            "refused_port": stats.refused_port,
             "refused_zone": stats.refused_zone,
             "refused_nat": stats.refused_nat,
             "refused_taken": stats.refused_taken,
@@ -365,7 +368,7 @@ Connections Stats:
             text.starts_with("Connections now/at most     : 3/1024\nMemory for them, in bytes   : 9\nCreated "),
             "{text}"
         );
-        assert_eq!(text.lines().count(), 12);
+        assert_eq!(text.lines().count(), 13);
         let json = counters.json();
         assert_eq!((&json["connections"], &json["created"], &json["events_lost"]), (&json!(3), &json!(5), &json!(1)));
     }

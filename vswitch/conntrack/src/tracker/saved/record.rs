@@ -5,7 +5,9 @@ use super::super::arena::{Entry, Locked};
 use super::super::connection::age;
 use super::super::helper_control::Skew;
 use super::super::life::Life;
-use super::super::words::{halves, whole};
+use super::super::ports::Slot;
+use super::super::words::{halves, low16, whole};
+use super::port::Numbers;
 use super::{Input, NARROW, RestoreError, WIDE};
 use crate::tcp::Tcp;
 use crate::{Helper, NatSide, Tuple, protocol};
@@ -26,6 +28,9 @@ const SKEWED: u64 = 1 << 15;
 const UNASKED: u64 = 1 << 16;
 const ALL: u64 = 0xff | REPLIED | SRC | DST | FTP | TFTP | WAITS | MASTER | SKEWED | UNASKED;
 
+/// Above: the number of its port in the file.
+const PORT_SHIFT: u32 = 32;
+
 /// Milliseconds that a connection lives without packets: no timeout is longer.
 const LEFT_MAX: u64 = u32::MAX as u64 * 1000;
 
@@ -40,6 +45,8 @@ const COMMON: u64 = 0xffff_ffff;
 pub(super) struct Record {
     /// By direction.
     pub(super) tuples: [Words; 2],
+    /// Its port: place among the names of the file, from 1; 0: none.
+    pub(super) port: u16,
     /// Flags; its end is in `left_ms`.
     pub(super) life: Life,
     /// In its zone established means answered.
@@ -57,12 +64,13 @@ pub(super) struct Record {
 
 impl Record {
     /// Of a place; none if nobody is there, or its time is over.
-    pub(super) fn of(locked: &Locked<'_>, now: u64, waits: impl Fn(u16) -> bool) -> Option<Self> {
+    pub(super) fn of(locked: &Locked<'_>, now: u64, ports: &Numbers, waits: impl Fn(u16) -> bool) -> Option<Self> {
         let life = locked.life();
         let left_ms = life.expiry().checked_sub(now).filter(|left| life.has(Life::ALIVE) && *left > 0)?;
         let tuples = locked.tuples();
         Some(Self {
             tuples,
+            port: ports.of(locked.cold().port()),
             life,
             waits: waits(tuples[0].zone()),
             left_ms: left_ms.min(LEFT_MAX),
@@ -82,9 +90,9 @@ impl Record {
     }
 
     /// What its place holds.
-    pub(super) const fn entry(&self, start: u64) -> Entry {
+    pub(super) const fn entry(&self, start: u64, port: Slot) -> Entry {
         let Self { tuples, tcp, mark, label, master, .. } = *self;
-        Entry { tuples, tcp, mark, label, start, master }
+        Entry { tuples, tcp, mark, label, start, master, port }
     }
 
     fn head(&self, kind: u64) -> u64 {
@@ -99,6 +107,7 @@ impl Record {
             (self.skews.is_some(), SKEWED),
             (self.life.has(Life::UNASKED), UNASKED),
         ];
+        let kind = kind | u64::from(self.port) << PORT_SHIFT;
         flags.iter().filter(|(is, _)| *is).fold(kind, |head, (_, flag)| head | flag)
     }
 
@@ -127,7 +136,8 @@ impl Record {
     /// What follows a first word. Every combination of words that is let through is a connection
     /// that packets could have made.
     pub(super) fn read<R: Read>(head: u64, input: &mut Input<R>) -> Result<Self, RestoreError> {
-        if head & !ALL != 0 {
+        let port = low16(head >> PORT_SHIFT);
+        if head & !(ALL | 0xffff << PORT_SHIFT) != 0 {
             return Err(input.wrong("it has flags that are not known"));
         }
         let [rest, second, left_ms, age_ms, label_low, label_high, a, b, c, d] = input.words()?;
@@ -157,6 +167,7 @@ impl Record {
         let tcp = if life.has(Life::REPLIED) { tcp } else { tcp.unanswered() };
         let record = Self {
             tuples: [original, reply],
+            port,
             life,
             waits: head & WAITS != 0,
             left_ms,

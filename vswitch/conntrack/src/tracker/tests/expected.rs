@@ -96,7 +96,7 @@ fn a_control_connection_counts_what_its_sender_sent() {
     let (client, server) = (tuple("tcp 1:1000>2:21"), tuple("tcp 2:21>77:1000"));
     let at = |tuple: Tuple, flags, seq, ack, payload| {
         let segment = tcp::Segment { flags, seq, ack, window: 8192, payload, scale: None };
-        Seen { tuple: Tuple { zone: 1, ..tuple }, l4: L4::Tcp(segment), len: 60 }
+        Seen { tuple: Tuple { zone: 1, ..tuple }, l4: L4::Tcp(segment), len: 60, ..Seen::default() }
     };
     let hide = Nat { side: Some(NatSide::Src), addresses: Some((77, 77)), ..Nat::default() };
     let commit = Request { zone: 1, commit: true, nat: Some(hide), helper: Some(Helper::Ftp), ..Request::default() };

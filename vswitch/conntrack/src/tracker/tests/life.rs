@@ -237,7 +237,7 @@ fn a_connection_takes_at_most_192_bytes_and_one_of_ipv6_256() {
         let count = clients.end - clients.start;
         for addr in clients {
             let tuple = Tuple { src: End { addr, port: 1 }, family, ..base };
-            let seen = Seen { tuple, l4: L4::Udp, len: 60 };
+            let seen = Seen { tuple, l4: L4::Udp, len: 60, ..Seen::default() };
             assert_eq!(talk.tracker.track(&seen, &request("commit"), 0, talk.now).refusal, None);
         }
         u64::try_from(count).unwrap()
@@ -311,7 +311,7 @@ proptest! {
             now += wait;
             let ends = (End { addr: 1, port }, End { addr: 2, port: 80 });
             let (src, dst) = if reply { (ends.1, ends.0) } else { ends };
-            let seen = Seen { tuple: Tuple { src, dst, protocol: 17, ..Tuple::default() }, l4: L4::Udp, len: 60 };
+            let seen = Seen { tuple: Tuple { src, dst, protocol: 17, ..Tuple::default() }, l4: L4::Udp, len: 60, ..Seen::default() };
             let said = [false, true].map(|unknown| {
                 let before = state::NEW | state::TRK;
                 let mark = (u32::from(port), u32::MAX);

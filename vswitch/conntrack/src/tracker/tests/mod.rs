@@ -9,6 +9,8 @@ mod oracle;
 mod owned;
 mod plain;
 mod saved;
+mod shares;
+mod shares_exact;
 mod stress;
 mod talk;
 mod tcp;

@@ -231,7 +231,7 @@ proptest! {
                         tuple = model.find(&tuple).map_or(tuple.reversed(), |(i, _)| model.known[i].tuples[1]);
                     }
                     let request = Request { zone, commit, force, nat: nat(how), mark, ..Request::default() };
-                    let seen = Seen { tuple, l4, len: 100 };
+                    let seen = Seen { tuple, l4, len: 100, ..Seen::default() };
                     model.counted = [0; 2];
                     for count in talk.tracker.limits().1 {
                         model.counted[usize::from(count.zone)] = count.count as usize;

@@ -146,7 +146,7 @@ fn what_was_added_to_a_payload_is_remembered() {
     let talk = Talk::new(8);
     let seen = |tuple: Tuple, flags, seq, ack| {
         let segment = tcp::Segment { flags, seq, ack, window: 65535, ..tcp::Segment::default() };
-        Seen { tuple: Tuple { zone: 1, ..tuple }, l4: L4::Tcp(segment), len: 60 }
+        Seen { tuple: Tuple { zone: 1, ..tuple }, l4: L4::Tcp(segment), len: 60, ..Seen::default() }
     };
     let (there, back) = (tuple("tcp 1:1000>2:21"), tuple("tcp 2:21>1:1000"));
     let request = Request { zone: 1, commit: true, helper: Some(Helper::Ftp), ..Request::default() };
@@ -224,13 +224,22 @@ fn what_is_wrong_is_said() {
         restored.unwrap_err().to_string()
     };
     assert_eq!(said(&with(0, 7), 64), "it is no file of connections");
-    assert_eq!(said(&with(8, 2), 64), "it has format 2, and this is a switch of format 1");
+    assert_eq!(said(&with(8, 3), 64), "it has format 3, and this is a switch of format 2");
     assert_eq!(said(&with(16, 7), 64), "its checksum is wrong: it was changed after it was written");
     assert_eq!(said(&with(24, 9), 64), "record 0: its kind is not known");
     assert!(said(&bytes, 9).contains("has more connections than this table has room for, 9"));
     let talk = all_kinds();
     assert!(matches!(talk.tracker.restore(0, 0, &bytes[..]), Err(RestoreError::NotEmpty)));
     assert_eq!(talk.connections().len(), 10, "those are as they were");
+}
+
+/// What the release before wrote.
+#[test]
+fn a_file_of_the_first_format_is_read() {
+    let bytes = all_kinds().saved();
+    let first = [&bytes[..8], &words(&[1]), &bytes[16..bytes.len() - 8]].concat();
+    let (tracker, restored) = restore(&sealed(&first), 64);
+    assert_eq!((restored.unwrap().connections, tracker.counts().connections), (10, 10));
 }
 
 /// The same connection twice, with a checksum that is right.
@@ -293,7 +302,7 @@ fn hostile(changes: &[(prop::sample::Index, u64)], cut: Option<prop::sample::Ind
                         _ => L4::Other,
                     };
                     let request = Request { zone: tuple.zone, nat: Some(crate::Nat::default()), ..Request::default() };
-                    let seen = Seen { tuple, l4, len: 60 };
+                    let seen = Seen { tuple, l4, len: 60, ..Seen::default() };
                     let (verdict, link) = talk.tracker.track_linked(&seen, &request, 0, talk.now);
                     assert!(verdict.known || verdict.state & crate::state::INV != 0, "{of:?} of {connection:?}");
                     if let Some(link) = link {
@@ -368,7 +377,12 @@ fn a_million_connections_are_read_as_they_were() {
         let src = end(0x0a00_0000 | number >> 4, 1024 + u16::try_from(number & 0xf).unwrap());
         let tuple = Tuple { src, dst: end(2, 80), protocol: 6, ..Tuple::default() };
         let segment = tcp::Segment { flags: tcp::flag::SYN, window: 65535, ..tcp::Segment::default() };
-        let verdict = talk.tracker.track(&Seen { tuple, l4: L4::Tcp(segment), len: 60 }, &request, 0, talk.now);
+        let verdict = talk.tracker.track(
+            &Seen { tuple, l4: L4::Tcp(segment), len: 60, ..Seen::default() },
+            &request,
+            0,
+            talk.now,
+        );
         assert!(verdict.opened, "{number}");
     }
     let begin = std::time::Instant::now();

@@ -201,7 +201,7 @@ pub(super) fn seen(text: &str) -> Seen {
         _ if tuple.is_icmp() => L4::Icmp,
         _ => L4::Other,
     };
-    Seen { tuple, l4, len: 100 }
+    Seen { tuple, l4, len: 100, ..Seen::default() }
 }
 
 fn error_of(text: &str) -> Related {

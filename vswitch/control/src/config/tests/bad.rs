@@ -247,7 +247,7 @@ fn zones_of_connections() {
          [[conntrack.zone]]\nzone = 1\n[[conntrack.zone]]\nzone = 2\ntimeouts = { udp = 1, udp_first = 0 }\n",
         &[
             "f:2:1: connection: unknown key; did you mean connections? [conntrack] has the keys: connections, tcp_seq_check, \
-             default_limit, state_file, zone",
+             port_shares, default_limit, state_file, zone",
             "f:3:1: zone: missing; every zone needs its number: zone = 1",
             "f:7:12: timeouts: is an integer, must be a table of seconds; write timeouts = { udp_first = 60 }",
             "f:9:8: zone: zone 1 exists already, first at f:6:8; give a zone once",

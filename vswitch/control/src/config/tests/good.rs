@@ -261,7 +261,7 @@ fn connections_and_their_zones() {
     use crate::{ConntrackConfig, ZoneConfig};
     use vswitch_conntrack::{Class, Policy};
     let config = good(
-        "[conntrack]\nconnections = 4096\ntcp_seq_check = false\ndefault_limit = 100\nstate_file = '/var/lib/x'\n\
+        "[conntrack]\nconnections = 4096\ntcp_seq_check = false\nport_shares = false\ndefault_limit = 100\nstate_file = '/var/lib/x'\n\
          [[conntrack.zone]]\nzone = 65535\nlimit = 0\nestablished_after_answer = true\n\
          [[conntrack.zone]]\nzone = 0\ntimeouts = { icmp_first = 5, tcp_established = 3600 }\n",
     );
@@ -273,7 +273,14 @@ fn connections_and_their_zones() {
         ZoneConfig { zone: 0, limit: None, timeouts: Some(policy), established_after_answer: false },
     ];
     let state_file = Some("/var/lib/x".into());
-    let want = ConntrackConfig { connections: 4096, tcp_seq_check: false, default_limit: Some(100), zones, state_file };
+    let want = ConntrackConfig {
+        connections: 4096,
+        tcp_seq_check: false,
+        port_shares: false,
+        default_limit: Some(100),
+        zones,
+        state_file,
+    };
     assert_eq!(config.conntrack, want);
     assert_eq!(good("conntrack = {}").conntrack, ConntrackConfig::default());
     assert_eq!(good("").antrea.state_dir, None);

@@ -11,7 +11,7 @@ use crate::conntrack::plainly_seen;
 use crate::pipeline::PortFacts;
 use crate::port::PortId;
 use crate::worker::step::StepContext;
-use vswitch_conntrack::Seen;
+use vswitch_conntrack::{Ingress, Seen};
 use vswitch_flow::FlowKey;
 
 impl StepContext<'_> {
@@ -47,7 +47,7 @@ impl StepContext<'_> {
     ) -> Result<(), Packet> {
         let (worker, now) = (self.worker, self.now);
         let request = &template.request;
-        let mut seen = Seen::default();
+        let mut seen = Seen { port: Ingress::port(port.0), ..Seen::default() };
         if plainly_seen(&mut packet, request.zone, &mut seen).is_none() {
             return Err(packet);
         }

@@ -15,7 +15,7 @@ use crate::worker::slow::execute::{Origin, Tracked};
 use crate::worker::slow::forget::Last;
 use crate::worker::step::StepContext;
 use std::sync::Arc;
-use vswitch_conntrack::{Family, Link, Rewrite, Seen, TrackVerdict, Tuple, state};
+use vswitch_conntrack::{Family, Ingress, Link, Rewrite, Seen, TrackVerdict, Tuple, state};
 use vswitch_flow::extract::{extract, refresh_hop};
 use vswitch_flow::{FIRST_PACKET_WORD, Field, FlowKey, LAST_PACKET_WORD};
 
@@ -62,7 +62,7 @@ impl StepContext<'_> {
         let Tracked { zone, state, cached, unknown, met: before_it } = origin.tracked;
         let before = if zone == op.request.zone { state } else { 0 };
         let (worker, now) = (self.worker, self.now);
-        let mut read = Seen::default();
+        let mut read = Seen { port: Ingress::port(origin.port.0), ..Seen::default() };
         let seen = match origin.seen {
             None => plainly_seen(&mut packet, op.request.zone, &mut read),
             seen => seen,

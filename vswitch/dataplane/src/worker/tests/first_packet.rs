@@ -5,6 +5,7 @@ use super::bed::Bed;
 use super::programs::Packet;
 use crate::observe::DropReason;
 use crate::time::Millis;
+use vswitch_conntrack::Share;
 
 const SYN: u8 = 0x02;
 const SYN_ACK: u8 = 0x12;
@@ -80,6 +81,29 @@ fn who_may_open_no_more_is_refused_once() {
     bed.walk.conntrack.tracker().set_limit(5, None);
     let hits = bed.shared.stats.opening_hits.get();
     assert_eq!(bed.opens(5000, 80), (vec![2], hits + 1));
+}
+
+/// On the slow path or by a template: each counts for port 1 (whose index is 0).
+#[test]
+fn what_a_packet_opens_counts_for_the_port_where_it_came_in() {
+    let mut bed = bed(&FLOWS);
+    bed.walk.conntrack.tracker().add_port(0, "one", Share::One);
+    bed.walk.conntrack.tracker().add_port(1, "two", Share::One);
+    (4000..4004).for_each(|from| drop(bed.opens(from, 80)));
+    assert_eq!(bed.shared.stats.opening_hits.get(), 3);
+    let counts = bed.walk.conntrack.tracker().port_counts();
+    let held: Vec<_> = counts.iter().map(|port| (port.name.as_str(), port.connections, port.unanswered)).collect();
+    assert_eq!(held, [("one", 4, 4), ("two", 0, 0)]);
+    // The answer comes in by another port.
+    bed.receive(2, &reply(4000));
+    let counts = bed.walk.conntrack.tracker().port_counts();
+    let held: Vec<_> = counts.iter().map(|port| (port.connections, port.unanswered)).collect();
+    assert_eq!(held, [(4, 3), (0, 0)]);
+}
+
+/// A SYN-ACK to a port of 10.0.0.1.
+fn reply(to: u16) -> Vec<u8> {
+    Packet { v6: false, tcp: Some((SYN_ACK, 900, 6)), ends: [(2, 80), (1, to)], len: 0, ttl: 64, tagged: false }.bytes()
 }
 
 #[test]
