@@ -9,7 +9,7 @@ use crate::project::{Memory, Projection, project_after};
 use crate::source::Directory;
 use saved::Saved;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use vswitch_proto::antrea::v1::Kind;
 
 /// Files, and what they come to.
@@ -36,6 +36,8 @@ pub struct Agent {
 impl Agent {
     /// Of the manifests in `dir` and of those beside it, this Node's view.
     pub fn new(dir: &Path, beside: &[PathBuf], node: &str, options: Options) -> Self {
+        // `m`, `m/` and `./m` are one: what was saved of it is found again.
+        let dir = &plain(dir);
         let directory = Directory::new(dir, beside);
         let (projection, problems, memory) = (Projection::default(), Vec::new(), Memory::default());
         let dir = dir.to_string_lossy().into_owned();
@@ -142,4 +144,10 @@ impl Agent {
     pub fn is_wrong(&self) -> bool {
         self.problems.iter().any(Problem::is_error)
     }
+}
+
+/// A path without what means nothing in it. `.` alone stays.
+fn plain(path: &Path) -> PathBuf {
+    let plain: PathBuf = path.components().filter(|part| *part != Component::CurDir).collect();
+    if plain.as_os_str().is_empty() { path.to_owned() } else { plain }
 }

@@ -246,6 +246,11 @@ impl Desired {
         self.service_addresses.get(address).into_iter().flatten()
     }
 
+    /// Services with an address of a prefix. Looks at all of them.
+    pub(crate) fn services_in(&self, cidr: &Cidr) -> impl Iterator<Item = &Key> {
+        self.service_addresses.iter().filter(|(address, _)| cidr.contains(address)).flat_map(|(_, keys)| keys)
+    }
+
     /// Prefixes of Pods, peers and Egresses that have an address in common with this one.
     #[must_use]
     pub(crate) fn overlapping(&self, cidr: &Cidr) -> Vec<(Cidr, &Key)> {

@@ -108,6 +108,24 @@ pub(super) fn needed_of(kind: &str, document: &Document, unknown: &mut Vec<Field
     Some(FieldError { hint, ..error })
 }
 
+/// Takes those out of the unknown fields that may be who may come to a load balancer's addresses,
+/// and returns the error of the first one. Nobody is known to be meant then: a list with nothing
+/// right in it lets nobody in.
+pub(super) fn sources_of(document: &mut Document, unknown: &mut Vec<FieldError>) -> Option<FieldError> {
+    let DocumentBody::Service(body) = &mut document.body else { return None };
+    let may_be = |error: &FieldError| {
+        error.path.strip_prefix("spec.").is_some_and(|field| is_near(field, "loadBalancerSourceRanges"))
+    };
+    let (found, rest): (Vec<_>, Vec<_>) = unknown.drain(..).partition(may_be);
+    *unknown = rest;
+    let error = found.into_iter().next()?;
+    body.spec.load_balancer_source_ranges = vec![String::new()];
+    Some(FieldError {
+        hint: "is it loadBalancerSourceRanges? Nobody may come to its load balancer till then".to_owned(),
+        ..error
+    })
+}
+
 /// Takes those out of the unknown fields that may be the labels of an object of this kind; returns
 /// the error of the first one.
 pub(super) fn labels_of(kind: &str, unknown: &mut Vec<FieldError>) -> Option<FieldError> {

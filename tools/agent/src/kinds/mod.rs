@@ -154,6 +154,13 @@ pub struct Left {
     pub knows_labels: bool,
 }
 
+impl Left {
+    /// Whether nothing right was in it: endpoints of which none is right are not known to be none.
+    fn is_hollow(&self) -> bool {
+        matches!(&self.document.body, DocumentBody::EndpointSlice(slice) if slice.endpoints.is_empty())
+    }
+}
+
 impl Document {
     /// Whether what is left of it counts in place of an older form that was right. Endpoints come
     /// and go each minute: one that is wrong holds up no other one.
@@ -166,7 +173,7 @@ impl Document {
     /// The documents to read in its place: itself, or what is left of it, or both if that is in
     /// doubt.
     pub fn settled(mut self) -> impl Iterator<Item = Self> {
-        let left = self.left.take();
+        let left = self.left.take().filter(|left| !left.is_hollow());
         let is_itself = left.as_ref().is_none_or(|left| left.is_in_doubt);
         left.map(|left| *left.document).into_iter().chain(is_itself.then_some(self))
     }

@@ -1,7 +1,7 @@
 //! From trees to documents.
 
 use super::lists::unrolled;
-use super::misspelt::{labels_of, meant, needed_of};
+use super::misspelt::{labels_of, meant, needed_of, sources_of};
 use super::names::{is_name, wrong_labels};
 use super::partial::{self, ParseBody, body, quoted};
 use super::ruled::{self, Class, WrongPolicy};
@@ -243,7 +243,11 @@ impl Read<'_> {
             }
             let is_double =
                 ["apiVersion", "kind"].iter().any(|field| tree.get(field).is_some_and(|it| it.wrong().is_some()));
-            let document = if is_double { without_meta(&named, origin, &mut tree) } else { named.wrong(origin, None) };
+            // What a policy of Kubernetes selects is known, if nothing of another kind is in it.
+            let says = |field: &str| !tree.all(&["spec", field]).is_empty();
+            let is_plain = named.class == Some(Class::K8s) && says("podSelector") && !says("appliedTo");
+            let document =
+                if is_double || is_plain { without_meta(&named, origin, &mut tree) } else { named.wrong(origin, None) };
             self.documents.push(document);
             return;
         }
@@ -308,7 +312,9 @@ impl Read<'_> {
             document.lose(&error, !is_wrong, &tree);
             errors.push(error);
         }
+        let sources = sources_of(&mut document, &mut unknown);
         let origin = &document.origin;
+        self.problems.extend(sources.map(|error| told(origin, error, false)));
         self.problems.extend(unknown.into_iter().map(|error| told(origin, error, true)));
         self.problems.extend(metadata_errors);
         let more = errors.len().saturating_sub(ERRORS_MAX);

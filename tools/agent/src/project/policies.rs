@@ -127,6 +127,7 @@ impl Projector<'_> {
         let k8s = model.k8s_policies.values().map(Form::K8s);
         let antrea = model.antrea_policies.values().map(|item| Form::Antrea(Class::Antrea, item));
         let cluster = model.cluster_policies.values().map(|item| Form::Antrea(Class::Cluster, item));
+        self.tell_what_is_off();
         let mut keys = BTreeSet::new();
         self.memory.right.clear();
         for form in k8s.chain(antrea).chain(cluster) {
@@ -141,6 +142,19 @@ impl Projector<'_> {
         }
         self.memory.k8s.retain(|key, _| keys.contains(key));
         self.memory.antrea.retain(|key, _| keys.contains(key));
+    }
+
+    /// Policies of Antrea that bind nobody, since the Node does not serve them.
+    fn tell_what_is_off(&mut self) {
+        let model = self.world.model;
+        let config = model.node_configs.get(self.world.node);
+        if config.and_then(|config| config.body.spec.features.antrea_policy) != Some(false) {
+            return;
+        }
+        for item in model.antrea_policies.values().chain(model.cluster_policies.values()) {
+            let reason = "binds nobody: features.antreaPolicy of the NodeConfig is off";
+            self.problems.push(item.origin.warning("", reason));
+        }
     }
 
     fn policy(&mut self, form: &Form<'_>) {

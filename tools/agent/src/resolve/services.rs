@@ -90,7 +90,7 @@ pub fn service(
     let spec = &item.body.spec;
     let addresses = Addresses::new(world, item);
     // Fewer may come in then: nothing is open that is not meant to be.
-    let bad_source = |(_, text): &(usize, &String)| prefix(text.trim()).is_none();
+    let bad_source = |(_, text): &(usize, &String)| !text.is_empty() && prefix(text.trim()).is_none();
     for (i, text) in spec.load_balancer_source_ranges.iter().enumerate().filter(bad_source) {
         let field = format!("spec.loadBalancerSourceRanges[{i}]");
         odd.push(item.origin.error(field, format!("{text:?} is no prefix")));
@@ -207,7 +207,7 @@ type ByAddress = BTreeMap<(String, u32), v1::Endpoint>;
 /// A slice, and the share of each of its endpoints.
 type Weighed<'a> = (&'a Item<endpoint_slice::EndpointSliceBody>, u32);
 
-/// Slices of a Service that have addresses; None: it has no slices at all.
+/// Slices of a Service that have addresses; None: it has none of these.
 fn slices<'a>(world: &World<'a>, item: &Item<ServiceBody>, odd: &mut Vec<Problem>) -> Option<Vec<Weighed<'a>>> {
     let all = world.slices(&item.meta.namespace, &item.meta.name);
     if all.is_empty() {
@@ -221,7 +221,7 @@ fn slices<'a>(world: &World<'a>, item: &Item<ServiceBody>, odd: &mut Vec<Problem
             weighed.push((slice, weight(slice, odd)));
         }
     }
-    Some(weighed)
+    (!weighed.is_empty()).then_some(weighed)
 }
 
 /// Endpoints of a port: of the Service's slices if there are any, else of the Pods that it selects.

@@ -118,7 +118,9 @@ impl Walk<'_> {
         if path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.')) {
             return;
         }
-        let is_manifest = path.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known));
+        let is_manifest = path
+            .extension()
+            .is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end.eq_ignore_ascii_case(known)));
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_dir() => self.directory(&path, &metadata),
             Ok(metadata) if metadata.is_file() && is_manifest => {

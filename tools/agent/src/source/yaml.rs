@@ -199,7 +199,7 @@ impl<'a> Builder<'a> {
             let (event, span) = self.next()?;
             let line = self.before + span.start.line().max(1);
             let key = match event {
-                Event::MappingEnd => return Ok(entries),
+                Event::MappingEnd => return Ok(merged(entries)),
                 Event::Scalar(key, ..) => key.into_owned(),
                 _ => return Err(YamlError { line, reason: "a key that is no text".to_owned() }),
             };
@@ -231,6 +231,34 @@ impl<'a> Builder<'a> {
             self.heads.push(Entry { key: key.to_owned(), line, value: value.clone() });
         }
     }
+}
+
+/// A map with what its key `<<` names, which `kubectl` reads: entries of a map or of several that it
+/// does not have itself (YAML 1.1, type `merge`). What is no such map stays an entry of that name.
+fn merged(mut entries: Vec<Entry>) -> Vec<Entry> {
+    let is_map = |tree: &Tree| matches!(tree.value, Value::Map(_));
+    let is_merge = |entry: &Entry| {
+        entry.key == "<<"
+            && match &entry.value.value {
+                Value::Map(_) => true,
+                Value::List(list) => !list.is_empty() && list.iter().all(is_map),
+                _ => false,
+            }
+    };
+    let Some(at) = entries.iter().position(is_merge) else { return entries };
+    let sources = match entries.remove(at).value.value {
+        Value::List(list) => list.into_iter().map(|tree| tree.value).collect(),
+        map => vec![map],
+    };
+    for source in sources {
+        let Value::Map(more) = source else { continue };
+        for entry in more {
+            if entries.iter().all(|known| known.key != entry.key) {
+                entries.push(entry);
+            }
+        }
+    }
+    entries
 }
 
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Cow<'_, Tag>>, line: usize) -> Value {
@@ -300,6 +328,22 @@ mod tests {
         let text = "kind: Pod\nmetadata:\n  labels: {x: y}\n  name: 'a'\nspec: {namespace: other, x\n";
         let words = Words::of(text);
         assert_eq!((words.kind.as_str(), words.name.as_str(), words.namespace.as_str()), ("Pod", "a", ""));
+    }
+
+    #[test]
+    fn a_map_has_what_its_merge_key_names_and_it_does_not_say_itself() {
+        let one = |text: &str| documents(text).expect("right").remove(0);
+        let plain = one("a: {x: 1, y: 2}\nb: {x: 1, y: 3, z: 4}\nc: {w: 5, x: 1, y: 2}\n");
+        let merged = one("a: &a {x: 1, y: 2}\nb: &b {y: 3, z: 4, <<: *a}\nc: {w: 5, <<: [*a, *b], }\n");
+        let value = |tree: &Tree, path: &[&str]| tree.all(path)[0].value.clone();
+        for path in [["b", "x"], ["b", "y"], ["b", "z"], ["c", "w"], ["c", "x"], ["c", "y"]] {
+            assert_eq!(value(&merged, &path), value(&plain, &path), "{path:?}");
+        }
+        assert_eq!(value(&merged, &["c", "z"]), value(&plain, &["b", "z"]));
+        assert!(merged.all(&["b", "<<"]).is_empty());
+        for text in ["a: {<<: 5}\n", "a: {<<: [5]}\n", "a: {<<: []}\n"] {
+            assert_eq!(one(text).all(&["a", "<<"]).len(), 1, "{text}");
+        }
     }
 
     #[test]

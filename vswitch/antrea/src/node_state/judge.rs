@@ -73,7 +73,7 @@ impl NodeState {
         let moved = before.symmetric_difference(self.desired.peer_prefixes());
         let touched = moved.flat_map(|(cidr, key)| {
             let at = self.desired.overlapping(cidr).into_iter().map(|(_, other)| other.clone());
-            at.chain([key.clone()])
+            at.chain(self.desired.services_in(cidr).cloned()).chain([key.clone()])
         });
         touched.collect()
     }

@@ -138,6 +138,11 @@ fn has_address(service: &Service, field: &str, address: &IpAddr, facts: &Facts<'
     if let Some(other) = of_pod.or(of_egress).filter(|_| !is_own) {
         problems.add(Problem::new(Code::Overlap, field, format!("{address} belongs to {other}")).other(other.clone()));
     }
+    // Where another Node's Pods are, no Service is.
+    for (prefix, peer) in facts.desired.peers_at(&crate::Cidr::host(*address)).filter(|_| !is_own) {
+        let reason = format!("{address} is of {prefix} of {peer}");
+        problems.add(Problem::new(Code::Overlap, field, reason).other(peer.clone()));
+    }
     let of_node = [
         ("the gateway", node.gateway.addresses.contains(address)),
         ("hairpin connections (virtual_service_addresses)", node.virtual_service.contains(address)),
