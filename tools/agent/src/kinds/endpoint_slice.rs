@@ -115,6 +115,10 @@ impl EndpointSliceBody {
                 Some(text) if !is_host(text) => {
                     errors.push(error(&format!("endpoints[{i}].addresses[0]"), text, ADDRESS));
                 }
+                Some(text) if text.contains(':') != (self.address_type == AddressType::IPv6) => {
+                    let family = if self.address_type == AddressType::IPv6 { "IPv6 address" } else { "IPv4 address" };
+                    errors.push(error(&format!("endpoints[{i}].addresses[0]"), text, family));
+                }
                 Some(_) => {}
             }
         }

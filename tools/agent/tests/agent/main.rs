@@ -36,6 +36,7 @@ mod scene;
 mod semantics;
 mod services;
 mod tiers;
+mod turned;
 mod undocumented;
 mod unreadable;
 mod watched;

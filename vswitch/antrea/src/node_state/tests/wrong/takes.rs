@@ -215,3 +215,36 @@ fn a_peers_tunnel_is_no_guests_port_whoever_comes_first() {
 fn of_peer(node_state: &NodeState) -> Vec<String> {
     lines(node_state).into_iter().filter(|line| line.contains("nw_dst=10.10.1.0/24")).collect()
 }
+
+#[test]
+fn an_address_of_another_nodes_pods_is_no_services_whoever_comes_first() {
+    let outside = |address: &str| v1::Service { external_ips: vec![address.to_owned()], ..service("s", "10.96.0.10") };
+    let by_cluster = || Object::Service(service("s", "10.10.1.20"));
+    let mut node = document_node();
+    for (object, address) in [(by_cluster(), "10.10.1.20"), (Object::Service(outside("10.10.1.20")), "10.10.1.20")] {
+        for is_first in [true, false] {
+            let mut node_state = node_state(&node, Vec::new());
+            let both = [vec![object.clone()], vec![Object::PeerNode(peer())]];
+            for objects in if is_first {
+                both
+            } else {
+                let [one, other] = both;
+                [other, one]
+            } {
+                put(&mut node_state, objects);
+            }
+            assert_eq!(of_services(&node_state, address)[0], 0, "{address} {is_first}");
+            assert!(node_state.degraded().contains_key(&Key::new(ObjectKind::Service, "default/s")));
+            write(
+                &mut node_state,
+                Write { remove: vec![Key::new(ObjectKind::PeerNode, &peer().name)], ..Write::default() },
+            );
+            assert!(of_services(&node_state, address)[0] > 0, "{address} {is_first}: the peer has gone");
+        }
+    }
+    // What is of the Services' prefixes is theirs, whatever a peer says.
+    node.service_cidrs = vec!["10.96.0.0/12".to_owned()];
+    let wide = v1::PeerNode { pod_cidrs: vec!["10.97.0.0/16".to_owned()], ..peer() };
+    let node_state = node_state(&node, vec![Object::Service(service("s", "10.97.0.10")), Object::PeerNode(wide)]);
+    assert!(of_services(&node_state, "10.97.0.10")[0] > 0);
+}
