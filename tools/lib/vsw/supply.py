@@ -121,8 +121,8 @@ def linked(meta, root):
 
 
 def bill(program, package, meta):
-    """The bill of materials of a built program (CycloneDX 1.5). It has no time and no serial number:
-    the same program has the same bill."""
+    """The bill of materials of a built program (CycloneDX 1.5). It has no time and no serial
+    number: the same program has the same bill."""
     parts = linked(meta, package)
     own = next(part for part in parts if part["name"] == package)
     checksums = locked_checksums()

@@ -140,15 +140,15 @@ impl Mbuf {
         })
     }
 
-    /// Runs `f` on the length of every segment and its bytes, in order, to write. There are no bytes
-    /// of a segment in a guest's memory: what was lent is not written to.
+    /// Runs `f` on the length of every segment and its bytes, in order, to write. A segment in a
+    /// guest's memory has no bytes for it: what is borrowed is not written to.
     pub(crate) fn for_each_segment_mut(&mut self, mut f: impl FnMut(usize, Option<&mut [u8]>)) {
         let mut at = self.0.as_ptr();
         // SAFETY: the chain is ours and ends with null; one segment is borrowed at a time.
         while let Some(segment) = unsafe { at.as_mut() } {
             at = segment.next;
-            let is_lent = segment.ol_flags & sys::RTE_MBUF_F_EXTERNAL != 0;
-            f(segment.data_len.into(), if is_lent { None } else { Some(data_mut(segment)) });
+            let is_borrowed = segment.ol_flags & sys::RTE_MBUF_F_EXTERNAL != 0;
+            f(segment.data_len.into(), if is_borrowed { None } else { Some(data_mut(segment)) });
         }
     }
 
@@ -349,9 +349,9 @@ fn part(segment: &rte_mbuf) -> Part<'_> {
         return Part::own(data(segment));
     }
     let at = segment.buf_addr.cast::<u8>().cast_const().wrapping_add(segment.data_off.into());
-    // SAFETY: data_off and data_len lie in what the guest has lent, which stays mapped while an
+    // SAFETY: data_off and data_len lie in what is borrowed of the guest, which stays mapped while an
     // mbuf refers to it (`vhost::borrowed`).
-    unsafe { Part::lent(at, segment.data_len.into()) }
+    unsafe { Part::borrowed(at, segment.data_len.into()) }
 }
 
 #[inline]

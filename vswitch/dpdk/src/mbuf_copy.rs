@@ -36,7 +36,7 @@ impl Mbuf {
     }
 
     /// Runs `f` on the bytes `offset..offset + len` in order, in pieces, across segments; false
-    /// (and `f` run on those that are there) when the packet is shorter. What a guest has lent is
+    /// (and `f` run on those that are there) when the packet is shorter. What is borrowed from a guest is
     /// copied for it: `f` sees each byte once.
     #[inline]
     pub fn visit(&self, offset: usize, len: usize, mut f: impl FnMut(&[u8])) -> bool {
@@ -85,16 +85,16 @@ impl Mbuf {
     }
 
     /// Writes the bytes at `offset`, across segments; false when the packet is shorter, or a guest
-    /// has lent those bytes.
+    /// has those bytes.
     pub fn write(&mut self, mut offset: usize, from: &[u8]) -> bool {
-        let (mut done, mut is_lent) = (0, false);
+        let (mut done, mut is_borrowed) = (0, false);
         self.for_each_segment_mut(|len, segment| {
-            if offset >= len || done == from.len() || is_lent {
+            if offset >= len || done == from.len() || is_borrowed {
                 offset = offset.saturating_sub(len);
                 return;
             }
             let Some(segment) = segment else {
-                is_lent = true;
+                is_borrowed = true;
                 return;
             };
             let n = (len - offset).min(from.len() - done);

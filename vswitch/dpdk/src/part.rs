@@ -2,7 +2,7 @@
 //!
 //! **Where in the walk**: below [`Mbuf`](crate::Mbuf), whose methods are the only way to it.
 //!
-//! **Design**: a guest may change what it has lent at any time. No reference to such bytes is made:
+//! **Design**: a guest may change its memory at any time. No reference to such bytes is made:
 //! whoever reads them gets a copy ([`Part::visit`]), and each byte is read once. Bytes of segments
 //! of our own are handed out as they are. A copy of payload from segment to segment goes straight
 //! from memory to memory ([`Part::copy_to`]).
@@ -10,7 +10,7 @@
 use std::marker::PhantomData;
 use std::ptr;
 
-/// Bytes of lent memory that are copied at a time. Even, since sums are over words of 2 bytes.
+/// Bytes of borrowed memory that are copied at a time. Even, since sums are over words of 2 bytes.
 const CHUNK: usize = 2048;
 
 /// The bytes of a segment, or some of them.
@@ -19,14 +19,14 @@ pub(crate) struct Part<'a> {
     at: *const u8,
     len: usize,
     /// A guest may change them now.
-    is_lent: bool,
+    is_borrowed: bool,
     of: PhantomData<&'a [u8]>,
 }
 
 impl<'a> Part<'a> {
     /// Bytes of our own.
     pub(crate) const fn own(bytes: &'a [u8]) -> Self {
-        Self { at: bytes.as_ptr(), len: bytes.len(), is_lent: false, of: PhantomData }
+        Self { at: bytes.as_ptr(), len: bytes.len(), is_borrowed: false, of: PhantomData }
     }
 
     /// Bytes in a guest's memory.
@@ -34,8 +34,8 @@ impl<'a> Part<'a> {
     /// # Safety
     /// `len` bytes at `at` stay mapped for `'a`.
     #[cfg(any(test, feature = "dpdk"))]
-    pub(crate) const unsafe fn lent(at: *const u8, len: usize) -> Self {
-        Self { at, len, is_lent: true, of: PhantomData }
+    pub(crate) const unsafe fn borrowed(at: *const u8, len: usize) -> Self {
+        Self { at, len, is_borrowed: true, of: PhantomData }
     }
 
     pub(crate) const fn len(self) -> usize {
@@ -64,7 +64,7 @@ impl<'a> Part<'a> {
     /// Runs `f` on all bytes in order, in pieces.
     #[inline]
     pub(crate) fn visit(self, f: &mut impl FnMut(&[u8])) {
-        if self.is_lent {
+        if self.is_borrowed {
             return self.visit_copies(f);
         }
         // SAFETY: our own bytes, made of a slice of this lifetime.
@@ -87,11 +87,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lent_bytes_are_copied_and_own_ones_are_not() {
+    fn borrowed_bytes_are_copied_and_own_ones_are_not() {
         let bytes: Vec<u8> = (0..5000_u32).map(|i| i.to_le_bytes()[0]).collect();
         // SAFETY: the vector lives longer.
-        let lent = unsafe { Part::lent(bytes.as_ptr(), bytes.len()) };
-        for (part, pieces) in [(Part::own(&bytes), 1), (lent, 3)] {
+        let borrowed = unsafe { Part::borrowed(bytes.as_ptr(), bytes.len()) };
+        for (part, pieces) in [(Part::own(&bytes), 1), (borrowed, 3)] {
             let (mut seen, mut n, mut is_same) = (Vec::new(), 0, true);
             part.visit(&mut |piece| {
                 n += 1;

@@ -1,16 +1,18 @@
 //! Lists of documents: as many documents as they have items.
 
 use super::misspelt::{is_like_ours, is_near, is_policy_like};
-use super::read::kind;
 use super::unserved;
 use crate::source::{Entry, Tree, Value};
 
 /// What all lists end with.
 const LIST: &str = "List";
 
+/// Whether documents of a group and a kind are read.
+type IsRead<'a> = &'a dyn Fn(&str, &str) -> bool;
+
 /// The documents of a tree. Lists whose kind is misspelt come with their lines into `misspelt`:
 /// what is in them counts, since a policy may be.
-pub(super) fn unrolled(mut tree: Tree, misspelt: &mut Vec<(usize, String)>) -> Vec<Tree> {
+pub(super) fn unrolled(mut tree: Tree, is_read: IsRead<'_>, misspelt: &mut Vec<(usize, String)>) -> Vec<Tree> {
     let word = |field: &str| tree.get(field).and_then(Tree::text).unwrap_or_default().to_owned();
     let (api, said) = (word("apiVersion"), word("kind"));
     // What is no list stays for whoever tells of it.
@@ -18,7 +20,7 @@ pub(super) fn unrolled(mut tree: Tree, misspelt: &mut Vec<(usize, String)>) -> V
     let group = api.split_once('/').map_or("", |(group, _)| group);
     let inner = match said.strip_suffix(LIST) {
         Some(inner) => inner,
-        None if has_items && kind(group, &said).is_none() && !unserved::is_silent(group, &said) => {
+        None if has_items && !is_read(group, &said) && !unserved::is_silent(group, &said) => {
             let Some(inner) = misspelt_list(&said) else { return vec![tree] };
             misspelt.push((tree.line, said.clone()));
             inner
@@ -30,11 +32,11 @@ pub(super) fn unrolled(mut tree: Tree, misspelt: &mut Vec<(usize, String)>) -> V
     }
     let Some(Value::List(mut items)) = tree.take("items").map(|items| items.value) else { return Vec::new() };
     // Items without a kind in a list of Kubernetes' own whose kind is not known may be anything.
-    let is_given_on = kind(group, inner).is_some() || !unserved::is_unknown(group, inner) || is_of_others(group);
+    let is_given_on = is_read(group, inner) || !unserved::is_unknown(group, inner) || is_of_others(group);
     if is_given_on || is_like_ours(inner) || is_policy_like(inner) {
         items.iter_mut().for_each(|item| inherit(item, &api, inner));
     }
-    items.into_iter().flat_map(|item| unrolled(item, misspelt)).collect()
+    items.into_iter().flat_map(|item| unrolled(item, is_read, misspelt)).collect()
 }
 
 /// Of `list`, `Lists`, `podlist`: what is in front of it. None: it is no list.

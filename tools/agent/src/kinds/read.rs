@@ -42,7 +42,8 @@ const MANY: [&str; 2] = ["EndpointSlice", "Pod"];
 pub fn understand(file: &str, trees: Vec<Tree>) -> (Vec<Document>, Vec<Problem>) {
     let mut read = Read { file, documents: Vec::new(), problems: Vec::new() };
     let mut misspelt = Vec::new();
-    let trees: Vec<Tree> = trees.into_iter().flat_map(|tree| unrolled(tree, &mut misspelt)).collect();
+    let is_read = |group: &str, word: &str| kind(group, word).is_some();
+    let trees: Vec<Tree> = trees.into_iter().flat_map(|tree| unrolled(tree, &is_read, &mut misspelt)).collect();
     for (line, kind) in misspelt {
         let reason = format!("{kind:?} is no kind that is read; what is in it is read as that of a List");
         read.problems.push(Origin::new(file, line, &kind).error("kind", reason).hint("write List"));

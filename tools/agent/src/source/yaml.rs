@@ -233,8 +233,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// A map with what its key `<<` names, which `kubectl` reads: entries of a map or of several that it
-/// does not have itself (YAML 1.1, type `merge`). What is no such map stays an entry of that name.
+/// A map with what its key `<<` names, which `kubectl` reads: entries of a map or of several that
+/// it does not have itself (YAML 1.1, type `merge`). What is no such map stays an entry.
 fn merged(mut entries: Vec<Entry>) -> Vec<Entry> {
     let is_map = |tree: &Tree| matches!(tree.value, Value::Map(_));
     let is_merge = |entry: &Entry| {

@@ -13,10 +13,11 @@
 //! worker who ends the device. So the packets go all their way from here ([`ZeroCopy::forward`]),
 //! and none may be left when they have gone it; that is counted. If one is left all the same, the
 //! port is put into quarantine ([`Shared::quarantine`]): the guest's memory stays mapped until the
-//! process ends, and no guest connects to the port any more. Meanwhile nobody may wait for a ring of the *same*
-//! guest: `vhost-events` may have that one already, and wait for this one. What goes back to the
-//! port that it came from is therefore sent later (`Walk::burst_borrowed` of the workers). Rings of
-//! other guests may be waited for: one thread handles all messages, one at a time.
+//! process ends, and no guest connects to the port any more. Meanwhile nobody may wait for a ring
+//! of the *same* guest: `vhost-events` may have that one already, and wait for this one. What goes
+//! back to the port that it came from is therefore sent later (`Walk::burst_borrowed` of the
+//! workers). Rings of other guests may be waited for: one thread handles all messages, one at a
+//! time.
 //!
 //! **Never trust the guest**: each descriptor is read once, each address checked against its
 //! regions, chains have at most [`PIECES_MAX`] pieces. What decides anything lies in the head,

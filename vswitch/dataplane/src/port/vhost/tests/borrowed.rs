@@ -155,7 +155,7 @@ fn receive_merged(guest: &mut Frontend) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn what_is_lent_reaches_another_guest_with_one_copy_and_mixes_with_what_is_not() {
+fn what_is_borrowed_reaches_another_guest_with_one_copy_and_mixes_with_what_is_not() {
     let _alone = alone();
     let (dir, pool) = (dir(), Mempool::for_tests(2048));
     let ((mut from, from_path), (mut to, to_path)) = (serve(&dir, "from", &pool), serve(&dir, "to", &pool));
@@ -218,7 +218,7 @@ fn a_packet_that_is_missing_puts_its_port_into_quarantine() {
     let kept = kept.expect("a packet");
     assert!(kept.is_borrowed());
     let rings = &scene.bad.device.rings;
-    assert_eq!((rings.receive_pairs(), rings.send_pairs()), (0, 0), "no more is lent");
+    assert_eq!((rings.receive_pairs(), rings.send_pairs()), (0, 0), "no more is borrowed");
     wait("the guest is cut off", || {
         vswitch_dpdk::vhost::maintain();
         !scene.bad.device.link().up
