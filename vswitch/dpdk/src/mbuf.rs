@@ -349,8 +349,8 @@ fn part(segment: &rte_mbuf) -> Part<'_> {
         return Part::own(data(segment));
     }
     let at = segment.buf_addr.cast::<u8>().cast_const().wrapping_add(segment.data_off.into());
-    // SAFETY: data_off and data_len lie in what is borrowed of the guest, which stays mapped while an
-    // mbuf refers to it (`vhost::borrowed`).
+    // SAFETY: data_off and data_len lie in what is borrowed of the guest, which stays mapped
+    // while an mbuf refers to it (`vhost::borrowed`).
     unsafe { Part::borrowed(at, segment.data_len.into()) }
 }
 

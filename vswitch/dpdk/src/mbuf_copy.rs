@@ -36,8 +36,8 @@ impl Mbuf {
     }
 
     /// Runs `f` on the bytes `offset..offset + len` in order, in pieces, across segments; false
-    /// (and `f` run on those that are there) when the packet is shorter. What is borrowed from a guest is
-    /// copied for it: `f` sees each byte once.
+    /// (and `f` run on those that are there) when the packet is shorter. What is borrowed from a
+    /// guest is copied for it: `f` sees each byte once.
     #[inline]
     pub fn visit(&self, offset: usize, len: usize, mut f: impl FnMut(&[u8])) -> bool {
         self.range(offset, len, |part| {

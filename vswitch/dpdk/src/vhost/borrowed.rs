@@ -179,7 +179,7 @@ impl Taking<'_, '_> {
     }
 
     /// Mbufs refer to the guest's memory, and nobody knows where they are: it must stay, and no
-    /// more of it may be lent.
+    /// more of it may be borrowed.
     #[cold]
     fn quarantine(&self, left: u16) {
         for region in &self.zero_copy.memory.regions {
