@@ -1,10 +1,12 @@
-//! For the fuzz targets `ct_nat`, `ct_inner`, `ct_fragments` and the tests that feed the same:
-//! properties that hold whatever the bytes are.
+//! For the fuzz targets `ct_nat`, `ct_inner`, `ct_fragments`, `ftp_text` and the tests that feed
+//! the same: properties that hold whatever the bytes are.
 
 mod fragments;
-pub(super) mod oracle;
+mod ftp;
+pub(crate) mod oracle;
 
 pub use fragments::fragments;
+pub use ftp::ftp;
 
 use super::read::Message;
 use super::{Conntrack, CtPlace, Outcome, fragment};
@@ -22,7 +24,7 @@ use vswitch_flow::extract::extract;
 const CONTROL_LEN: usize = 40;
 
 /// Mbufs of all packets here: real pools are not made by the thousand.
-pub(super) fn pool() -> &'static Mempool {
+pub(crate) fn pool() -> &'static Mempool {
     static POOL: OnceLock<Mempool> = OnceLock::new();
     POOL.get_or_init(|| Mempool::for_tests(8192))
 }
@@ -132,7 +134,7 @@ fn written(mut frame: Vec<u8>, after: &[u8], parts: Parts, rewrite: &Rewrite, po
 
 /// The first segment has the headers, as those of the walk; the others are as long as `control`
 /// says.
-fn cut(bytes: &[u8], control: usize) -> Option<Mbuf> {
+pub(crate) fn cut(bytes: &[u8], control: usize) -> Option<Mbuf> {
     let front = (96 + control).min(bytes.len());
     let mut mbuf = pool().mbuf_from(&bytes[..front])?;
     for piece in bytes[front..].chunks(1 + bytes.len() / 3) {
