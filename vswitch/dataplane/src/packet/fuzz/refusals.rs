@@ -1,6 +1,6 @@
 //! Answers to packets of any bytes: refusals, and "too big".
 
-use super::{be, is_later_fragment};
+use super::is_later_fragment;
 use crate::conntrack::fuzz::oracle::Parts;
 use crate::packet::refusal::{Refusal, refuse};
 use crate::packet::too_big::{QUOTED_MAX, too_big};

@@ -58,7 +58,8 @@ fn message(input: &mut &[u8]) -> ([u8; CONTEXT_LEN], u8) {
     }
     bytes[FD_COUNT..].copy_from_slice(&u32::try_from(count).unwrap_or(0).to_ne_bytes());
     if how & 1 == 0 {
-        let payload = take(input, 2 * usize::from(byte(input)));
+        let len = 2 * usize::from(byte(input));
+        let payload = take(input, len);
         bytes[HEADER..HEADER + payload.len()].copy_from_slice(payload);
     } else if request == SET_MEM_TABLE {
         table(&mut bytes[HEADER..], count, input);
