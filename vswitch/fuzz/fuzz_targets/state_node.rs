@@ -6,8 +6,16 @@ use libfuzzer_sys::fuzz_target;
 use vswitch_antrea::{Kept, NodeState, Ports};
 
 /// Ports of the bridge.
-const PORTS: [(&str, u32); 6] =
-    [("antrea-gw0", 2), ("antrea-tun0", 1), ("eth0", 4), ("web-7975-274540", 3), ("db-755c6-5080e3", 5), ("port", 6)];
+const PORTS: [(&str, u32); 8] = [
+    ("antrea-tun0", 1),
+    ("antrea-gw0", 2),
+    ("uplink0", 3),
+    ("probe0", 4),
+    ("antrea-tc-tap0", 0x22),
+    ("client-6-3353ef", 0x24),
+    ("web-7975-274540", 0x25),
+    ("db-755c6-5080e3", 0x26),
+];
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(kept) = Kept::decode(bytes) else { return };

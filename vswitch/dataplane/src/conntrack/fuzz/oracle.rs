@@ -1,6 +1,9 @@
 //! Headers and checksums by code that shares nothing with what is tested: bytes by their offsets in
 //! the RFCs.
 
+/// The fragment header of IPv6.
+pub(crate) const FRAGMENT: u8 = 44;
+
 /// Where the headers of an IP packet lie in some bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts {
@@ -9,6 +12,7 @@ pub(crate) struct Parts {
     pub(crate) l4: usize,
     /// Where the packet ends by its own length; beyond the bytes when it was cut.
     pub(crate) end: usize,
+    /// Protocol; of a later fragment of IPv6 [`FRAGMENT`].
     pub(crate) protocol: u8,
     /// Where the destination is that checksums cover; none: a routing header has segments left.
     pub(crate) destination: Option<usize>,
@@ -58,11 +62,15 @@ impl Parts {
             let next = found.l4
                 + match found.protocol {
                     0 | 43 | 60 => units * 8 + 8,
-                    44 => 8,
+                    FRAGMENT => 8,
                     51 => units * 4 + 8,
                     _ => return Some(found),
                 };
             let header = bytes.get(found.l4..found.l4 + 8)?;
+            // What a later fragment carries is no header.
+            if found.protocol == FRAGMENT && be(header, 2)? & 0xfff8 != 0 {
+                return Some(found);
+            }
             if found.protocol == 43 && header[3] > 0 {
                 found.destination = None;
             }

@@ -133,10 +133,14 @@ pub fn segment(input: &[u8]) -> usize {
     let count = sent.len();
     match (result, shape) {
         (Err(reason), _) => {
+            drop(sent);
             assert!(count == 0 && reason != DropReason::NoMbuf, "{reason:?} behind {count} segments");
         }
         (Ok(_), Some(shape)) if size > 0 && count > 0 => check(&frame, shape, usize::from(size), sent),
-        (Ok(_), _) => assert_eq!(count, 1, "a packet that is not segmented"),
+        (Ok(_), _) => {
+            drop(sent);
+            assert_eq!(count, 1, "a packet that is not segmented");
+        }
     }
     assert_eq!(pool().in_use(), used, "mbufs are lost");
     count

@@ -56,7 +56,8 @@ pub fn strict(input: &[u8]) -> bool {
 
 /// What holds for each IP packet that passes.
 fn whole(frame: &[u8], parts: &Parts, trusted: bool) {
-    assert!(parts.l4 <= parts.end && parts.end <= frame.len(), "{parts:?} in {} bytes", frame.len());
+    let is_inside = parts.l4 <= parts.end && parts.end <= frame.len();
+    assert!(is_inside, "{parts:?} in {} bytes", frame.len());
     assert_eq!(parts.header_sum(frame).unwrap_or(0xffff), 0xffff, "header checksum");
     let (version, ttl) = if parts.v6 { (6, frame[parts.l3 + 7]) } else { (4, frame[parts.l3 + 8]) };
     assert!(frame[parts.l3] >> 4 == version && ttl > 0, "version or TTL of {parts:?}");
