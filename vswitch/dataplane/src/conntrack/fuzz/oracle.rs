@@ -4,6 +4,9 @@
 /// The fragment header of IPv6.
 pub(crate) const FRAGMENT: u8 = 44;
 
+/// In it, the bits of the offset: what a later fragment carries is no header.
+const LATER: usize = 0xfff8;
+
 /// Where the headers of an IP packet lie in some bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts {
@@ -12,7 +15,7 @@ pub(crate) struct Parts {
     pub(crate) l4: usize,
     /// Where the packet ends by its own length; beyond the bytes when it was cut.
     pub(crate) end: usize,
-    /// Protocol; of a later fragment of IPv6 [`FRAGMENT`].
+    /// Protocol; [`FRAGMENT`] where that is as far as the headers go.
     pub(crate) protocol: u8,
     /// Where the destination is that checksums cover; none: a routing header has segments left.
     pub(crate) destination: Option<usize>,
@@ -25,6 +28,15 @@ fn be(bytes: &[u8], at: usize) -> Option<usize> {
 impl Parts {
     /// Of a frame with up to two VLAN tags.
     pub(crate) fn of_frame(frame: &[u8]) -> Option<Self> {
+        Self::of_frame_until(frame, LATER)
+    }
+
+    /// The same up to the header of a fragment of IPv6, the first one included.
+    pub(crate) fn before_fragment(frame: &[u8]) -> Option<Self> {
+        Self::of_frame_until(frame, LATER | 1)
+    }
+
+    fn of_frame_until(frame: &[u8], fragment: usize) -> Option<Self> {
         let mut at = 12;
         for _ in 0..2 {
             if matches!(be(frame, at)?, 0x8100 | 0x88a8) {
@@ -33,7 +45,7 @@ impl Parts {
         }
         match be(frame, at)? {
             0x0800 => Self::v4(frame, at + 2),
-            0x86dd => Self::v6(frame, at + 2),
+            0x86dd => Self::v6_until(frame, at + 2, fragment),
             _ => None,
         }
     }
@@ -48,6 +60,11 @@ impl Parts {
 
     /// Of an IPv6 packet that starts at `l3`.
     pub(crate) fn v6(bytes: &[u8], l3: usize) -> Option<Self> {
+        Self::v6_until(bytes, l3, LATER)
+    }
+
+    /// Up to a fragment header that has one of these bits, behind which there are no headers.
+    fn v6_until(bytes: &[u8], l3: usize, fragment: usize) -> Option<Self> {
         bytes.get(l3..l3 + 40)?;
         let mut found = Self {
             v6: true,
@@ -67,8 +84,7 @@ impl Parts {
                     _ => return Some(found),
                 };
             let header = bytes.get(found.l4..found.l4 + 8)?;
-            // What a later fragment carries is no header.
-            if found.protocol == FRAGMENT && be(header, 2)? & 0xfff8 != 0 {
+            if found.protocol == FRAGMENT && be(header, 2)? & fragment != 0 {
                 return Some(found);
             }
             if found.protocol == 43 && header[3] > 0 {

@@ -1,6 +1,6 @@
 //! Answers to packets of any bytes: refusals, and "too big".
 
-use super::is_later_fragment;
+use super::{be, is_later_fragment};
 use crate::conntrack::fuzz::oracle::Parts;
 use crate::packet::refusal::{Refusal, refuse};
 use crate::packet::too_big::{QUOTED_MAX, too_big};
@@ -39,36 +39,43 @@ pub fn refusals(input: &[u8]) -> usize {
 
 /// What holds for each answer.
 fn check(frame: &[u8], answer: &[u8]) {
-    let (asked, parts) = (Parts::of_frame(frame).expect("it was IP"), Parts::of_frame(answer).expect("it is IP"));
+    let parts = Parts::of_frame(answer).expect("it is IP");
+    let l3 = parts.l3;
     assert_eq!((&answer[..6], &answer[6..12]), (&frame[6..12], &frame[..6]), "it goes back");
     assert!((answer[0] | answer[6]) & 1 == 0, "groups of Ethernet");
-    assert_eq!(answer[12..parts.l3], frame[12..asked.l3], "tags and type");
-    assert_eq!((asked.v6, parts.end), (parts.v6, answer.len()), "its length");
+    assert_eq!(answer[12..l3], frame[12..l3], "tags and type");
+    assert_eq!(parts.end, answer.len(), "its length");
     assert_eq!((parts.header_sum(answer).unwrap_or(0xffff), parts.l4_sum(answer)), (0xffff, Some(0xffff)), "sums");
-    let (source, len) = if parts.v6 { (8, 16) } else { (12, 4) };
-    let ends = |frame: &[u8], at: usize| {
-        let end = |at: usize| frame[at..at + len].to_vec();
-        (end(at + source), end(at + source + len))
-    };
-    let ((src, dst), (to, from)) = (ends(answer, parts.l3), ends(frame, asked.l3));
-    assert_eq!((&src, &dst), (&from, &to), "addresses");
+    let (source, len) = if parts.v6 { (l3 + 8, 16) } else { (l3 + 12, 4) };
+    let [src, dst] = [source, source + len].map(|at| &answer[at..at + len]);
+    assert_eq!((dst, src), (&frame[source..source + len], &frame[source + len..source + 2 * len]), "addresses");
     let is_host = |address: &[u8]| if parts.v6 { address[0] != 0xff } else { !matches!(address[0], 0 | 127 | 224..) };
-    assert!(is_host(&src) && is_host(&dst), "from or to more than one: {src:?}, {dst:?}");
-    assert!(parts.v6 || !is_later_fragment(frame, &asked), "a later fragment is answered");
-    let kind = frame.get(asked.l4).copied();
-    let is_error = match (asked.v6, asked.protocol) {
-        (false, 1) => kind.is_none_or(|kind| matches!(kind, 3 | 4 | 5 | 11 | 12)),
-        (true, 58) => kind.is_none_or(|kind| kind < 128),
-        _ => false,
-    };
-    assert!(!is_error, "an error is answered");
+    assert!(is_host(src) && is_host(dst), "from or to more than one: {src:?}, {dst:?}");
+    // Headers that are cut off say nothing more.
+    let asked = Parts::before_fragment(frame);
+    if let Some(asked) = &asked {
+        assert_eq!((asked.v6, asked.l3), (parts.v6, l3));
+        assert!(!is_later_fragment(frame, asked), "a later fragment is answered");
+        assert!(!is_error(frame, asked), "an error is answered: {asked:?}");
+    }
     if parts.protocol == 6 {
-        return check_reset(frame, &asked, answer, &parts);
+        return check_reset(frame, &asked.expect("a segment"), answer, &parts);
     }
     assert_eq!(parts.protocol, if parts.v6 { 58 } else { 1 });
     let quoted = &answer[parts.l4 + 8..];
-    assert!(frame[asked.l3..asked.end.min(frame.len())].starts_with(quoted), "it quotes what was not there");
-    assert!(answer.len() - parts.l3 <= if parts.v6 { 1280 } else { 576 }, "{} bytes", answer.len());
+    let end = l3 + if parts.v6 { 40 + be(frame, l3 + 4) } else { be(frame, l3 + 2) };
+    assert!(frame[l3..end.min(frame.len())].starts_with(quoted), "it quotes what was not there");
+    assert!(answer.len() - l3 <= if parts.v6 { 1280 } else { 576 }, "{} bytes", answer.len());
+}
+
+/// Whether a packet is an error of ICMP, as far as can be seen (RFC 1122, 3.2.2; RFC 4443, 2.1).
+fn is_error(frame: &[u8], asked: &Parts) -> bool {
+    let kind = frame.get(asked.l4);
+    match (asked.v6, asked.protocol) {
+        (false, 1) => kind.is_none_or(|kind| matches!(kind, 3 | 4 | 5 | 11 | 12)),
+        (true, 58) => kind.is_none_or(|kind| *kind < 128),
+        _ => false,
+    }
 }
 
 /// A reset as RFC 9293, 3.10.7.1 has it.

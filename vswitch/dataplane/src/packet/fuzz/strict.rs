@@ -1,9 +1,8 @@
 //! Packets of any bytes before a strict port, cut anywhere.
 
-use super::{be, is_later_fragment};
+use super::be;
 use crate::conntrack::fuzz::oracle::Parts;
 use crate::conntrack::fuzz::pool;
-use crate::packet::Headers;
 use crate::packet::strict::check;
 use vswitch_dpdk::{Csum, Mbuf};
 
@@ -48,7 +47,7 @@ pub fn strict(input: &[u8]) -> bool {
         return false;
     }
     assert!(frame.len() > 14, "{} bytes pass", frame.len());
-    if let Some(parts) = Parts::of_frame(&frame) {
+    if let Some(parts) = Parts::before_fragment(&frame) {
         whole(&frame, &parts, trusted);
     }
     true
@@ -61,9 +60,8 @@ fn whole(frame: &[u8], parts: &Parts, trusted: bool) {
     assert_eq!(parts.header_sum(frame).unwrap_or(0xffff), 0xffff, "header checksum");
     let (version, ttl) = if parts.v6 { (6, frame[parts.l3 + 7]) } else { (4, frame[parts.l3 + 8]) };
     assert!(frame[parts.l3] >> 4 == version && ttl > 0, "version or TTL of {parts:?}");
-    // What fragments carry is for reassembly. (Headers that are too long to be found are not IP's.)
-    let is_fragment = Headers::of_bytes(frame).is_none_or(|headers| headers.fragment);
-    if is_fragment || is_later_fragment(frame, parts) {
+    // What fragments carry is for reassembly.
+    if !parts.v6 && be(frame, parts.l3 + 6) & 0x3fff != 0 {
         return;
     }
     let l4 = &frame[parts.l4..parts.end];
