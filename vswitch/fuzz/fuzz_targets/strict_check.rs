@@ -1,5 +1,5 @@
-//! What strict ports refuse: it makes no difference where a packet is cut into segments, and a packet
-//! that passes has headers that are whole.
+//! What strict ports refuse: it makes no difference where a packet is cut into segments, and a
+//! packet that passes has headers that are whole.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -18,8 +18,8 @@
 //! other guests may be waited for: one thread handles all messages, one at a time.
 //!
 //! **Never trust the guest**: each descriptor is read once, each address checked against its
-//! regions, chains have at most [`PIECES_MAX`] pieces (`chain`). What decides anything lies in the head,
-//! which is copied. The guest may change the rest until the packet is sent; as it could have
+//! regions, chains have at most [`PIECES_MAX`] pieces (`chain`). What decides anything lies in the
+//! head, which is copied. The guest may change the rest until the packet is sent; as it could have
 //! before.
 
 use super::ZeroCopy;

@@ -59,13 +59,7 @@ impl Talk {
         // Numbers that soon begin again.
         let seq = if how & 8 == 0 { [1000, 5000] } else { [u32::MAX - 20, u32::MAX - 9] };
         let mut talk = Self { conntrack: conntrack(), family, nat, own, known, seq, grown: [0; 2] };
-        let commit = Request {
-            zone: ZONE,
-            commit: true,
-            nat,
-            helper: Some(Helper::Ftp),
-            ..Request::default()
-        };
+        let commit = Request { zone: ZONE, commit: true, nat, helper: Some(Helper::Ftp), ..Request::default() };
         talk.send(0, SYN, &[], &commit);
         talk.say(1, SYN | ACK, &[]);
         talk.say(0, ACK, &[]);

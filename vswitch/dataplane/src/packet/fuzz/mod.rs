@@ -1,6 +1,7 @@
 //! For the fuzz targets `segment`, `refusals`, `strict_check`, and the tests that feed the same:
 //! properties that hold whatever the bytes are.
 
+pub(crate) mod oracle;
 mod refusals;
 mod segment;
 mod strict;
@@ -9,7 +10,26 @@ pub use refusals::refusals;
 pub use segment::segment;
 pub use strict::strict;
 
-use crate::conntrack::fuzz::oracle::Parts;
+use oracle::Parts;
+use std::sync::OnceLock;
+use vswitch_dpdk::{Mbuf, Mempool};
+
+/// Mbufs of all packets here: real pools are not made by the thousand.
+pub(crate) fn pool() -> &'static Mempool {
+    static POOL: OnceLock<Mempool> = OnceLock::new();
+    POOL.get_or_init(|| Mempool::for_tests(8192))
+}
+
+/// The first segment has the headers, as those of the walk; the others are as long as `control`
+/// says.
+pub(crate) fn cut(bytes: &[u8], control: usize) -> Option<Mbuf> {
+    let front = (96 + control).min(bytes.len());
+    let mut mbuf = pool().mbuf_from(&bytes[..front])?;
+    for piece in bytes[front..].chunks(1 + bytes.len() / 3) {
+        mbuf.chain(pool().mbuf_from(piece)?);
+    }
+    Some(mbuf)
+}
 
 /// A number of two bytes.
 fn be(bytes: &[u8], at: usize) -> usize {

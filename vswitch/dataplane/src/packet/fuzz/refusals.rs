@@ -1,7 +1,7 @@
 //! Answers to packets of any bytes: refusals, and "too big".
 
+use super::oracle::Parts;
 use super::{be, is_later_fragment};
-use crate::conntrack::fuzz::oracle::Parts;
 use crate::packet::refusal::{Refusal, refuse};
 use crate::packet::too_big::{QUOTED_MAX, too_big};
 
@@ -90,7 +90,8 @@ fn check_reset(frame: &[u8], asked: &Parts, answer: &[u8], parts: &Parts) {
     if flags & ACK != 0 {
         assert_eq!(numbers, (word(segment, 8), 0, RST));
     } else {
-        let len = segment.len() - usize::from(segment[12] >> 4) * 4 + usize::from(flags & 1) + usize::from(flags >> 1 & 1);
+        let len =
+            segment.len() - usize::from(segment[12] >> 4) * 4 + usize::from(flags & 1) + usize::from(flags >> 1 & 1);
         let expected = word(segment, 4).wrapping_add(u32::try_from(len).expect("short"));
         assert_eq!(numbers, (0, expected, RST | ACK));
     }

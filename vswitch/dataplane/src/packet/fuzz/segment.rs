@@ -1,8 +1,7 @@
 //! Packets of any headers and a long payload, to be segmented in software.
 
-use super::be;
-use crate::conntrack::fuzz::oracle::{Parts, naive_sum};
-use crate::conntrack::fuzz::{cut, pool};
+use super::oracle::{Parts, naive_sum};
+use super::{be, cut, pool};
 use crate::limits::GSO_SEGMENTS_MAX;
 use crate::observe::DropReason;
 use crate::packet::nested::Nested;

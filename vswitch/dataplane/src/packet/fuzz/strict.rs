@@ -1,8 +1,7 @@
 //! Packets of any bytes before a strict port, cut anywhere.
 
-use super::be;
-use crate::conntrack::fuzz::oracle::Parts;
-use crate::conntrack::fuzz::pool;
+use super::oracle::Parts;
+use super::{be, pool};
 use crate::packet::strict::check;
 use vswitch_dpdk::{Csum, Mbuf};
 

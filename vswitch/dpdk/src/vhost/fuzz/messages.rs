@@ -52,7 +52,8 @@ fn message(input: &mut &[u8]) -> ([u8; CONTEXT_LEN], u8) {
     bytes[..4].copy_from_slice(&request.to_ne_bytes());
     bytes[FDS..FD_COUNT].fill(0xff);
     let count = usize::from(fds & 15);
-    let fd = |i: usize| -> RawFd { FILES[(usize::from(fds >> 4) + i * usize::from(how >> 7)) % FILES.len()].as_raw_fd() };
+    let fd =
+        |i: usize| -> RawFd { FILES[(usize::from(fds >> 4) + i * usize::from(how >> 7)) % FILES.len()].as_raw_fd() };
     for i in 0..count.min(REGIONS_MAX) {
         bytes[FDS + 4 * i..][..4].copy_from_slice(&fd(i).to_ne_bytes());
     }
@@ -81,7 +82,8 @@ fn table(payload: &mut [u8], count: usize, input: &mut &[u8]) {
         for field in region.chunks_exact_mut(8) {
             // The highest bit: at the end of the address space.
             let page = byte(input);
-            let at = if page & 0x80 == 0 { u64::from(page) * PAGE } else { 0_u64.wrapping_sub(u64::from(!page) * PAGE) };
+            let at =
+                if page & 0x80 == 0 { u64::from(page) * PAGE } else { 0_u64.wrapping_sub(u64::from(!page) * PAGE) };
             field.copy_from_slice(&at.to_ne_bytes());
         }
     }
@@ -222,7 +224,8 @@ mod tests {
     #[test]
     fn usual_conversations_hold() {
         let memory = vec![5, 2, 1, 0, 2, 40, 0, 2, 3, 60, 2];
-        let ring = [of_ring(SET_VRING_NUM, 0, 256), of_ring(SET_VRING_BASE, 0, 0), of_ring(SET_VRING_ADDR, 0, 0)].concat();
+        let ring =
+            [of_ring(SET_VRING_NUM, 0, 256), of_ring(SET_VRING_BASE, 0, 0), of_ring(SET_VRING_ADDR, 0, 0)].concat();
         let all = [vec![0], memory, ring, of_ring(GET_VRING_BASE, 0, 0)].concat();
         assert_eq!(messages(&all), 5, "all of them pass");
         let overlapping = vec![0, 5, 2, 1, 0, 2, 40, 0, 1, 3, 60, 2];

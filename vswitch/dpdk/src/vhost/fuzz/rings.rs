@@ -1,6 +1,8 @@
 //! Chains of any descriptors, in a guest's memory of any regions.
 
-use super::super::chain::{self, DESCRIPTOR_LEN, Descriptor, INDIRECT, NEXT, PIECES_MAX, Piece, Region, Regions, WRITE};
+use super::super::chain::{
+    self, DESCRIPTOR_LEN, Descriptor, INDIRECT, NEXT, PIECES_MAX, Piece, Region, Regions, WRITE,
+};
 use super::{byte, word};
 
 /// Regions of a guest, and descriptors that one has room for.
