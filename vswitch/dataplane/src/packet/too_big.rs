@@ -134,10 +134,11 @@ fn is_error(ip: &[u8], headers: &Headers, says: impl Fn(&icmp::Icmp<&[u8; 8]>) -
     message.is_none_or(|(header, _)| says(&header))
 }
 
-/// Whether a message of ICMP is behind an authentication header, which is not walked: it may be an
-/// error.
+/// Whether a message of ICMP may be behind an authentication header, which is not walked: right
+/// behind it, or behind more extension headers. It may be an error.
 fn is_authenticated(ip: &[u8], headers: &Headers, protocol: u8) -> bool {
-    headers.protocol == AUTHENTICATION && ip.get(headers.l3_len).is_none_or(|next| *next == protocol)
+    let may_be = |next: u8| next == protocol || matches!(next, 0 | 43 | 44 | AUTHENTICATION | 60);
+    headers.protocol == AUTHENTICATION && ip.get(headers.l3_len).is_none_or(|next| may_be(*next))
 }
 
 #[cfg(test)]
@@ -207,7 +208,10 @@ mod tests {
             assert!(with(&echo).is_some(), "v4={v4}: an echo request is no error");
             let (at, icmp) = if v4 { (23, 1) } else { (20, 58) };
             let behind = |next: u8| with(&[(at, 51), (if v4 { 34 } else { 54 }, next)]);
-            assert!(behind(icmp).is_none() && behind(17).is_some(), "v4={v4}: behind an authentication header");
+            assert!(
+                behind(icmp).is_none() && behind(51).is_none() && behind(17).is_some(),
+                "v4={v4}: behind an authentication header"
+            );
             for len in 0..whole.len().min(80) {
                 let _ = too_big(&whole[..len], len, 1400);
                 let _ = too_big(&whole[..len], whole.len(), 1400);
