@@ -24,6 +24,8 @@ pub mod checksum;
 pub mod ethernet;
 mod field;
 mod fragment;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod headers;
 pub mod icmp;
 mod ipv4;

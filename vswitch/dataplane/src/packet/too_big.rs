@@ -16,6 +16,9 @@ const MESSAGE_V6_MAX: usize = 1280;
 /// Bytes of a packet, from its Ethernet header, that a message may need.
 pub const QUOTED_MAX: usize = MESSAGE_V6_MAX + 22;
 
+/// The authentication header (RFC 4302): its first byte says what is behind it.
+const AUTHENTICATION: u8 = 51;
+
 /// IPv4's "don't fragment", and the offset of a fragment.
 const DF: u8 = 0x40;
 const OFFSET: u16 = 0x1fff;
@@ -80,7 +83,8 @@ pub fn may_fragment(ip: &[u8]) -> bool {
 pub(super) fn v4(mut frame: Vec<u8>, ip: &[u8], headers: &Headers, mut message: [u8; 8]) -> Option<Vec<u8>> {
     let ([s0, s1, s2, s3], [d0, d1, d2, d3]) = hosts_v4(ip)?;
     let later = u16::from_be_bytes([ip[6], ip[7]]) & OFFSET != 0;
-    let error = headers.protocol == icmp::PROTOCOL_V4 && is_error(ip, headers, |header| header.is_error_v4());
+    let error = headers.protocol == icmp::PROTOCOL_V4 && is_error(ip, headers, |header| header.is_error_v4())
+        || is_authenticated(ip, headers, icmp::PROTOCOL_V4);
     if later || error {
         return None;
     }
@@ -102,7 +106,8 @@ pub(super) fn v4(mut frame: Vec<u8>, ip: &[u8], headers: &Headers, mut message: 
 /// Likewise of ICMPv6, about an IPv6 packet.
 pub(super) fn v6(mut frame: Vec<u8>, ip: &[u8], headers: &Headers, mut message: [u8; 8]) -> Option<Vec<u8>> {
     let (src, dst) = hosts_v6(ip)?;
-    if headers.protocol == icmp::PROTOCOL_V6 && is_error(ip, headers, |header| header.is_error_v6()) {
+    let error = headers.protocol == icmp::PROTOCOL_V6 && is_error(ip, headers, |header| header.is_error_v6());
+    if error || is_authenticated(ip, headers, icmp::PROTOCOL_V6) {
         return None;
     }
     let end = (headers.end - headers.l2_len).min(ip.len()).min(MESSAGE_V6_MAX - 48);
@@ -127,6 +132,13 @@ pub(super) fn v6(mut frame: Vec<u8>, ip: &[u8], headers: &Headers, mut message: 
 fn is_error(ip: &[u8], headers: &Headers, says: impl Fn(&icmp::Icmp<&[u8; 8]>) -> bool) -> bool {
     let message = ip.get(headers.l3_len..).and_then(icmp::Icmp::parse);
     message.is_none_or(|(header, _)| says(&header))
+}
+
+/// Whether a message of ICMP may be behind an authentication header, which is not walked: right
+/// behind it, or behind more extension headers. It may be an error.
+fn is_authenticated(ip: &[u8], headers: &Headers, protocol: u8) -> bool {
+    let may_be = |next: u8| next == protocol || matches!(next, 0 | 43 | 44 | AUTHENTICATION | 60);
+    headers.protocol == AUTHENTICATION && ip.get(headers.l3_len).is_none_or(|next| may_be(*next))
 }
 
 #[cfg(test)]
@@ -194,6 +206,12 @@ mod tests {
             }
             let echo = if v4 { [(23, 1), (34, 8)] } else { [(20, 58), (54, 128)] };
             assert!(with(&echo).is_some(), "v4={v4}: an echo request is no error");
+            let (at, icmp) = if v4 { (23, 1) } else { (20, 58) };
+            let behind = |next: u8| with(&[(at, 51), (if v4 { 34 } else { 54 }, next)]);
+            assert!(
+                behind(icmp).is_none() && behind(51).is_none() && behind(17).is_some(),
+                "v4={v4}: behind an authentication header"
+            );
             for len in 0..whole.len().min(80) {
                 let _ = too_big(&whole[..len], len, 1400);
                 let _ = too_big(&whole[..len], whole.len(), 1400);

@@ -20,11 +20,12 @@
 //! time.
 //!
 //! **Never trust the guest**: each descriptor is read once, each address checked against its
-//! regions, chains have at most [`PIECES_MAX`] pieces. What decides anything lies in the head,
-//! which is copied. The guest may change the rest until the packet is sent; as it could have
+//! regions, chains have at most [`PIECES_MAX`] pieces (`chain`). What decides anything lies in the
+//! head, which is copied. The guest may change the rest until the packet is sent; as it could have
 //! before.
 
 use super::ZeroCopy;
+use super::chain::{self, PIECES_MAX, Piece, Region, Regions};
 use super::features;
 use super::features::negotiated_features;
 use super::shared::Shared;
@@ -40,20 +41,12 @@ use sys::rte_mbuf;
 /// Bytes in front that are copied: room for all headers.
 const HEAD: usize = 512;
 
-/// Pieces of memory that a packet may consist of; Linux needs up to 19.
-const PIECES_MAX: usize = 32;
-
 /// Packets that are borrowed at a time. All may be for their sender, for which they wait, and a
 /// full burst does not.
 const LOANS_MAX: usize = BURST - 1;
 
 /// Regions of a memory table (`VHOST_MEMORY_MAX_NREGIONS`).
 const REGIONS_MAX: u32 = 8;
-
-/// Flags of descriptors (virtio 1.1, 2.6.5).
-const NEXT: u16 = 1;
-const WRITE: u16 = 2;
-const INDIRECT: u16 = 4;
 
 /// What of a virtio-net header is read (virtio 1.1, 5.1.6): flags, type, lengths of headers and of
 /// segments, and where the sum is.
@@ -68,14 +61,7 @@ const GSO_ECN: u8 = 0x80;
 pub struct GuestMemory {
     /// Of which state of which device this is.
     of: Option<(c_int, u64)>,
-    regions: Vec<Region>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Region {
-    guest: u64,
-    size: u64,
-    here: *mut c_void,
+    regions: Regions,
 }
 
 // SAFETY: addresses; whoever uses them holds the ring's lock.
@@ -91,23 +77,11 @@ impl GuestMemory {
         // SAFETY: the device exists while one of its rings is locked; room for so many regions.
         let n = unsafe { sys::vs_vhost_memory(vid, regions.as_mut_ptr(), REGIONS_MAX) };
         let n = usize::try_from(n).unwrap_or(0);
-        self.regions.clear();
-        self.regions.extend(regions[..n].iter().map(|region| {
+        self.regions.set(regions[..n].iter().map(|region| {
             let sys::vs_region { guest, size, here } = *region;
-            Region { guest, size, here }
+            Region { guest, size, here: here.cast_const().cast() }
         }));
         self.of = Some((vid, state));
-    }
-
-    /// Where bytes of the guest's are here; none if they are not all in one region.
-    fn find(&self, guest: u64, len: u32) -> Option<*const u8> {
-        let inside = |region: &&Region| {
-            let at = guest.wrapping_sub(region.guest); // in front of the region: beyond all sizes
-            at < region.size && u64::from(len) <= region.size - at
-        };
-        let region = self.regions.iter().find(inside)?;
-        let at = usize::try_from(guest - region.guest).ok()?;
-        Some(region.here.cast_const().cast::<u8>().wrapping_add(at))
     }
 }
 
@@ -197,7 +171,7 @@ impl Taking<'_, '_> {
     /// The packet whose first descriptor this is, behind `header` bytes. None, and nothing has
     /// happened, if the library is to have it, or there are not enough mbufs.
     fn borrow(&mut self, ring: &Ring<'_>, head: u16, header: usize) -> Option<Mbuf> {
-        let mut pieces = [Piece { at: ptr::null(), len: 0 }; PIECES_MAX];
+        let mut pieces = [Piece::NONE; PIECES_MAX];
         let pieces = ring.pieces(self.zero_copy.memory, head, &mut pieces)?;
         let whole: usize = pieces.iter().map(|piece| piece.len).sum();
         let len = whole.checked_sub(header)?;
@@ -264,47 +238,6 @@ fn gso_size(header: [u8; VNET_READ]) -> Option<u16> {
     (header[0] & NEEDS_CSUM != 0 && size != 0 && start <= start_max && field == 16).then_some(size)
 }
 
-/// Bytes in a guest's memory.
-#[derive(Clone, Copy)]
-struct Piece {
-    at: *const u8,
-    len: usize,
-}
-
-impl Piece {
-    /// The first bytes.
-    fn copy<const N: usize>(&self) -> Option<[u8; N]> {
-        let mut bytes = [0; N];
-        // SAFETY: so many bytes are there.
-        (self.len >= N).then(|| unsafe { ptr::copy_nonoverlapping(self.at, bytes.as_mut_ptr(), N) })?;
-        Some(bytes)
-    }
-
-    fn skip(&mut self, n: usize) {
-        self.at = self.at.wrapping_add(n);
-        self.len -= n;
-    }
-
-    /// Moves as many bytes as there are and fit; returns how many.
-    fn move_to(&mut self, to: &mut [u8]) -> usize {
-        let n = self.len.min(to.len());
-        // SAFETY: so many bytes are there, and there is room for them.
-        unsafe { ptr::copy_nonoverlapping(self.at, to.as_mut_ptr(), n) };
-        self.skip(n);
-        n
-    }
-}
-
-/// `struct vring_desc`, in little endian (virtio 1.1, 2.6.5).
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Descriptor {
-    addr: u64,
-    len: u32,
-    flags: u16,
-    next: u16,
-}
-
 /// A split ring whose lock is held.
 struct Ring<'a> {
     raw: &'a sys::vs_ring,
@@ -326,36 +259,10 @@ impl<'a> Ring<'a> {
 
     /// The pieces of a chain; none if it is one for the library.
     fn pieces<'b>(&self, memory: &GuestMemory, head: u16, pieces: &'b mut [Piece]) -> Option<&'b mut [Piece]> {
-        let (mut table, mut entries, mut at) =
-            (self.raw.descriptors.cast_const().cast::<Descriptor>(), u32::from(self.raw.size), head);
-        let mut is_indirect = false;
-        let mut n = 0;
-        loop {
-            if u32::from(at) >= entries {
-                return None;
-            }
-            // SAFETY: the table has so many entries, is mapped, and aligned (the ring's by the
-            // guard, another as checked below).
-            let Descriptor { addr, len, flags, next } = unsafe { table.add(at.into()).read_volatile() };
-            let here = memory.find(addr, len)?;
-            if flags & INDIRECT != 0 {
-                if is_indirect || n > 0 || flags != INDIRECT || len % 16 != 0 || !here.cast::<Descriptor>().is_aligned()
-                {
-                    return None;
-                }
-                (is_indirect, table, entries, at) = (true, here.cast(), len / 16, 0);
-                continue;
-            }
-            if flags & WRITE != 0 || len == 0 {
-                return None;
-            }
-            *pieces.get_mut(n)? = Piece { at: here, len: len as usize };
-            n += 1;
-            if flags & NEXT == 0 {
-                return pieces.get_mut(..n);
-            }
-            at = next;
-        }
+        let table = self.raw.descriptors.cast_const().cast();
+        // SAFETY: the ring's table has so many entries, is mapped while the ring is locked, and
+        // aligned (the guard); the regions are those of its guest.
+        unsafe { chain::pieces(table, self.raw.size, &memory.regions, head, pieces) }
     }
 
     /// Gives chains back to the guest, by their first descriptors.
@@ -377,35 +284,6 @@ impl<'a> Ring<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn memory(regions: &[(u64, u64, usize)]) -> GuestMemory {
-        let region =
-            |&(guest, size, here): &(u64, u64, usize)| Region { guest, size, here: ptr::without_provenance_mut(here) };
-        GuestMemory { of: None, regions: regions.iter().map(region).collect() }
-    }
-
-    #[test]
-    fn addresses_are_found_in_one_region_only() {
-        let memory =
-            memory(&[(0x1000, 0x1000, 0x10_0000), (0x2000, 0x1000, 0x20_0000), (u64::MAX - 0xfff, 0xfff, 0x30_0000)]);
-        let find = |guest, len| memory.find(guest, len).map(<*const u8>::addr);
-        for (guest, len, expected) in [
-            (0x1000, 0x1000, Some(0x10_0000)),
-            (0x1000, 0x1001, None),
-            (0x1fff, 1, Some(0x10_0fff)),
-            (0x1fff, 2, None),
-            (0x2000, 2, Some(0x20_0000)),
-            (0xfff, 1, None),
-            (0x3000, 0, None),
-            (0x2800, u32::MAX, None),
-            (0, 1, None),
-            (u64::MAX - 1, 1, Some(0x30_0ffe)),
-            (u64::MAX - 1, 2, None),
-            (u64::MAX, 1, None),
-        ] {
-            assert_eq!(find(guest, len), expected, "{len} bytes at {guest:#x}");
-        }
-    }
 
     #[test]
     fn only_headers_of_tcp_to_be_segmented_are_borrowed() {

@@ -210,7 +210,7 @@ mod tests {
     /// One that does not block.
     fn calm() -> File {
         let file = eventfd();
-        super::super::calls::check(file.as_fd()).expect("an eventfd");
+        super::super::call_fd::check(file.as_fd()).expect("an eventfd");
         file
     }
 

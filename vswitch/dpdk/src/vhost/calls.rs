@@ -3,14 +3,14 @@
 //!
 //! A guest gives the descriptor, and shares its flags. One that blocks when it is written to would
 //! hold up who calls, and the calls of every port with him. So it must be an eventfd, it is made
-//! non-blocking, and since its owner may take that back and fill the counter, the control side
-//! looks ([`Calls::relieve`]): a full one is emptied, which lets the caller go on, and its guest is
-//! disconnected. No guest comes to 2^64 - 1 calls by itself.
+//! non-blocking ([`super::call_fd`]), and since its owner may take that back and fill the counter,
+//! the control side looks ([`Calls::relieve`]): a full one is emptied, which lets the caller go on,
+//! and its guest is disconnected. No guest comes to 2^64 - 1 calls by itself.
 
 use super::caller::Route;
 use super::relief::relieve;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Rings that a guest may have: their descriptors are kept by number.
 const RINGS_MAX: usize = 2 * super::PAIRS_MAX as usize;
@@ -38,19 +38,6 @@ impl Call {
             Self::Direct(fd) => fd.as_fd(),
         }
     }
-}
-
-/// Whether a descriptor may be written to; makes it non-blocking.
-pub(super) fn check(fd: BorrowedFd<'_>) -> Result<(), &'static str> {
-    let name = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
-    if !name.is_ok_and(|name| name.as_os_str() == "anon_inode:[eventfd]") {
-        return Err("a call descriptor that is no eventfd");
-    }
-    // SAFETY: takes and gives numbers.
-    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
-    // SAFETY: as above.
-    let rc = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) };
-    if flags >= 0 && rc == 0 { Ok(()) } else { Err("a call descriptor that cannot be made non-blocking") }
 }
 
 impl Calls {
@@ -89,6 +76,7 @@ impl Calls {
 
 #[cfg(test)]
 mod tests {
+    use super::super::call_fd::check;
     use super::*;
     use std::fs::File;
     use std::io::Write;

@@ -17,14 +17,14 @@
 //! connection is closed.
 
 use super::message::{self, Message};
-use super::{PAIRS_MAX, calls, memory};
+use super::{PAIRS_MAX, call_fd, memory};
 
 /// Largest ring: four times what QEMU gives. The library allocates 40 bytes per entry for the rings
 /// of all guests from one heap.
 const RING_MAX: u32 = 4096;
 
 /// A ring since it was last stopped.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Ring {
     /// Entries, once the library accepted them.
     size: Option<u32>,
@@ -35,6 +35,7 @@ struct Ring {
 }
 
 /// What one connection did so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Guard {
     rings: Box<[Ring; 2 * PAIRS_MAX as usize]>,
 }
@@ -114,7 +115,7 @@ impl Guard {
                 return GuardVerdict::Pass;
             }
             message::SET_VRING_CALL => {
-                let checked = message.fds().first().map_or(Ok(()), |fd| calls::check(*fd));
+                let checked = message.fds().first().map_or(Ok(()), |fd| call_fd::check(*fd));
                 return checked.map_or_else(GuardVerdict::Refuse, |()| GuardVerdict::Pass);
             }
             // Obsolete, and may be ignored; the library would forget its rings without a word, and

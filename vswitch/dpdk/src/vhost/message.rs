@@ -26,13 +26,13 @@ pub(super) const SET_STATUS: u32 = 39;
 pub(super) const GET_STATUS: u32 = 40;
 
 /// Regions of a memory table, and descriptors of a message (`VHOST_MEMORY_MAX_NREGIONS`).
-const REGIONS_MAX: usize = 8;
+pub(super) const REGIONS_MAX: usize = 8;
 
 /// Bytes of a message's header: request, flags, size, of 4 bytes each in host byte order.
-const HEADER: usize = 12;
+pub(super) const HEADER: usize = 12;
 /// Where the descriptors are: behind the longest payload, 632 bytes of a crypto session.
-const FDS: usize = HEADER + 632;
-const FD_COUNT: usize = FDS + 4 * REGIONS_MAX;
+pub(super) const FDS: usize = HEADER + 632;
+pub(super) const FD_COUNT: usize = FDS + 4 * REGIONS_MAX;
 
 /// Bytes of `struct vhu_msg_context`.
 pub(super) const CONTEXT_LEN: usize = FD_COUNT + 4;

@@ -92,19 +92,32 @@ mod features;
 
 #[cfg(feature = "dpdk")]
 mod borrowed;
+// What is pure of how guests are checked is built without DPDK, too: tests and fuzz targets have it
+// there.
+#[cfg(any(feature = "dpdk", test, fuzzing))]
+#[cfg_attr(not(feature = "dpdk"), allow(dead_code))]
+mod call_fd;
 #[cfg(feature = "dpdk")]
 mod callbacks;
 #[cfg(feature = "dpdk")]
 mod caller;
 #[cfg(feature = "dpdk")]
 mod calls;
+#[cfg(any(feature = "dpdk", test, fuzzing))]
+#[cfg_attr(not(feature = "dpdk"), allow(dead_code))]
+mod chain;
 #[cfg(feature = "dpdk")]
 mod fault;
-#[cfg(feature = "dpdk")]
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+#[cfg(any(feature = "dpdk", test, fuzzing))]
+#[cfg_attr(not(feature = "dpdk"), allow(dead_code))]
 mod guard;
-#[cfg(feature = "dpdk")]
+#[cfg(any(feature = "dpdk", test, fuzzing))]
+#[cfg_attr(not(feature = "dpdk"), allow(dead_code))]
 mod memory;
-#[cfg(feature = "dpdk")]
+#[cfg(any(feature = "dpdk", test, fuzzing))]
+#[cfg_attr(not(feature = "dpdk"), allow(dead_code))]
 mod message;
 #[cfg(feature = "dpdk")]
 mod notes;

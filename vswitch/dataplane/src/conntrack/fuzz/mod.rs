@@ -1,31 +1,27 @@
-//! For the fuzz targets `ct_nat`, `ct_inner`, `ct_fragments` and the tests that feed the same:
-//! properties that hold whatever the bytes are.
+//! For the fuzz targets `ct_nat`, `ct_inner`, `ct_fragments`, `ftp_text` and the tests that feed
+//! the same: properties that hold whatever the bytes are.
 
 mod fragments;
-pub(super) mod oracle;
+mod ftp;
 
 pub use fragments::fragments;
+pub use ftp::ftp;
 
 use super::read::Message;
 use super::{Conntrack, CtPlace, Outcome, fragment};
 use crate::action::Packet;
+pub(super) use crate::packet::fuzz::oracle;
+pub(super) use crate::packet::fuzz::{cut, pool};
 use crate::port::PortId;
 use crate::time::Millis;
 use oracle::Parts;
-use std::sync::OnceLock;
 use vswitch_conntrack::{Config, End, Family, Rewrite, TrackVerdict, state};
-use vswitch_dpdk::{Csum, Mbuf, Mempool};
+use vswitch_dpdk::{Csum, Mbuf};
 use vswitch_flow::FlowKey;
 use vswitch_flow::extract::extract;
 
 /// What a fuzzer says beside the packet.
 const CONTROL_LEN: usize = 40;
-
-/// Mbufs of all packets here: real pools are not made by the thousand.
-pub(super) fn pool() -> &'static Mempool {
-    static POOL: OnceLock<Mempool> = OnceLock::new();
-    POOL.get_or_init(|| Mempool::for_tests(8192))
-}
 
 pub(super) fn packet(mbuf: Mbuf) -> Packet {
     let layers = extract(mbuf.head(), mbuf.len(), &mut FlowKey::default());
@@ -128,17 +124,6 @@ fn written(mut frame: Vec<u8>, after: &[u8], parts: Parts, rewrite: &Rewrite, po
         frame[at..at + len].copy_from_slice(&after[at..at + len]);
     }
     frame
-}
-
-/// The first segment has the headers, as those of the walk; the others are as long as `control`
-/// says.
-fn cut(bytes: &[u8], control: usize) -> Option<Mbuf> {
-    let front = (96 + control).min(bytes.len());
-    let mut mbuf = pool().mbuf_from(&bytes[..front])?;
-    for piece in bytes[front..].chunks(1 + bytes.len() / 3) {
-        mbuf.chain(pool().mbuf_from(piece)?);
-    }
-    Some(mbuf)
 }
 
 /// An ICMP or ICMPv6 error quotes any bytes, and is translated. The control bytes: its type,

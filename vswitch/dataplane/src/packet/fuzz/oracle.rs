@@ -1,17 +1,24 @@
 //! Headers and checksums by code that shares nothing with what is tested: bytes by their offsets in
 //! the RFCs.
 
+/// The fragment header of IPv6.
+pub(crate) const FRAGMENT: u8 = 44;
+
+/// In it, the bits of the offset: what a later fragment carries is no header.
+const LATER: usize = 0xfff8;
+
 /// Where the headers of an IP packet lie in some bytes.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Parts {
-    pub(in super::super) v6: bool,
-    pub(in super::super) l3: usize,
-    pub(in super::super) l4: usize,
+pub(crate) struct Parts {
+    pub(crate) v6: bool,
+    pub(crate) l3: usize,
+    pub(crate) l4: usize,
     /// Where the packet ends by its own length; beyond the bytes when it was cut.
-    pub(in super::super) end: usize,
-    pub(in super::super) protocol: u8,
+    pub(crate) end: usize,
+    /// Protocol; [`FRAGMENT`] where that is as far as the headers go.
+    pub(crate) protocol: u8,
     /// Where the destination is that checksums cover; none: a routing header has segments left.
-    pub(in super::super) destination: Option<usize>,
+    pub(crate) destination: Option<usize>,
 }
 
 fn be(bytes: &[u8], at: usize) -> Option<usize> {
@@ -20,7 +27,16 @@ fn be(bytes: &[u8], at: usize) -> Option<usize> {
 
 impl Parts {
     /// Of a frame with up to two VLAN tags.
-    pub(in super::super) fn of_frame(frame: &[u8]) -> Option<Self> {
+    pub(crate) fn of_frame(frame: &[u8]) -> Option<Self> {
+        Self::of_frame_until(frame, LATER)
+    }
+
+    /// The same up to the header of a fragment of IPv6, the first one included.
+    pub(crate) fn before_fragment(frame: &[u8]) -> Option<Self> {
+        Self::of_frame_until(frame, LATER | 1)
+    }
+
+    fn of_frame_until(frame: &[u8], fragment: usize) -> Option<Self> {
         let mut at = 12;
         for _ in 0..2 {
             if matches!(be(frame, at)?, 0x8100 | 0x88a8) {
@@ -29,13 +45,13 @@ impl Parts {
         }
         match be(frame, at)? {
             0x0800 => Self::v4(frame, at + 2),
-            0x86dd => Self::v6(frame, at + 2),
+            0x86dd => Self::v6_until(frame, at + 2, fragment),
             _ => None,
         }
     }
 
     /// Of an IPv4 packet that starts at `l3`.
-    pub(in super::super) fn v4(bytes: &[u8], l3: usize) -> Option<Self> {
+    pub(crate) fn v4(bytes: &[u8], l3: usize) -> Option<Self> {
         let l4 = l3 + usize::from(*bytes.get(l3)? & 15) * 4;
         let (end, protocol) = (l3 + be(bytes, l3 + 2)?, *bytes.get(l3 + 9)?);
         bytes.get(l3..l3 + 20)?;
@@ -43,7 +59,12 @@ impl Parts {
     }
 
     /// Of an IPv6 packet that starts at `l3`.
-    pub(in super::super) fn v6(bytes: &[u8], l3: usize) -> Option<Self> {
+    pub(crate) fn v6(bytes: &[u8], l3: usize) -> Option<Self> {
+        Self::v6_until(bytes, l3, LATER)
+    }
+
+    /// Up to a fragment header that has one of these bits, behind which there are no headers.
+    fn v6_until(bytes: &[u8], l3: usize, fragment: usize) -> Option<Self> {
         bytes.get(l3..l3 + 40)?;
         let mut found = Self {
             v6: true,
@@ -58,11 +79,14 @@ impl Parts {
             let next = found.l4
                 + match found.protocol {
                     0 | 43 | 60 => units * 8 + 8,
-                    44 => 8,
+                    FRAGMENT => 8,
                     51 => units * 4 + 8,
                     _ => return Some(found),
                 };
             let header = bytes.get(found.l4..found.l4 + 8)?;
+            if found.protocol == FRAGMENT && be(header, 2)? & fragment != 0 {
+                return Some(found);
+            }
             if found.protocol == 43 && header[3] > 0 {
                 found.destination = None;
             }
@@ -72,7 +96,7 @@ impl Parts {
 
     /// Where the Internet checksum of L4 lies, and whether a pseudo-header is under it; none where
     /// there is none.
-    pub(in super::super) fn checksum(&self) -> Option<(usize, bool)> {
+    pub(crate) fn checksum(&self) -> Option<(usize, bool)> {
         match (self.protocol, self.v6) {
             (6, _) => Some((self.l4 + 16, true)),
             (17, _) => Some((self.l4 + 6, true)),
@@ -83,13 +107,13 @@ impl Parts {
     }
 
     /// The sum over the IPv4 header: 0xffff if it is right.
-    pub(in super::super) fn header_sum(&self, bytes: &[u8]) -> Option<u16> {
+    pub(crate) fn header_sum(&self, bytes: &[u8]) -> Option<u16> {
         (!self.v6).then(|| bytes.get(self.l3..self.l4).map(naive_sum))?
     }
 
     /// The sum over L4 with its pseudo-header, as far as the bytes go: 0xffff if it is right. None
     /// where there is no checksum, or nobody can tell.
-    pub(in super::super) fn l4_sum(&self, bytes: &[u8]) -> Option<u16> {
+    pub(crate) fn l4_sum(&self, bytes: &[u8]) -> Option<u16> {
         let (field, has_pseudo) = self.checksum()?;
         if self.protocol == 17 && be(bytes, field)? == 0 || bytes.len() < field + 2 {
             return None;
@@ -114,7 +138,7 @@ impl Parts {
     }
 
     /// Makes the checksums of the IPv4 header and of L4 right, as far as the bytes go.
-    pub(in super::super) fn repair(&self, bytes: &mut [u8]) {
+    pub(crate) fn repair(&self, bytes: &mut [u8]) {
         let mut write = |at: usize, sum: u16| {
             if let Some(field) = bytes.get_mut(at..at + 2) {
                 field.copy_from_slice(&sum.to_be_bytes());
@@ -154,7 +178,7 @@ impl Parts {
 
 /// The ones' complement sum of RFC 1071, one word after the other; 0, which is the same number, as
 /// 0xffff.
-pub(in super::super) fn naive_sum(bytes: &[u8]) -> u16 {
+pub(crate) fn naive_sum(bytes: &[u8]) -> u16 {
     let mut sum = 0_u64;
     for pair in bytes.chunks(2) {
         sum += u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |byte| u64::from(*byte));
@@ -166,7 +190,7 @@ pub(in super::super) fn naive_sum(bytes: &[u8]) -> u16 {
 }
 
 /// The CRC32c of RFC 9260, one bit after the other.
-pub(in super::super) fn naive_crc32c(bytes: &[u8]) -> u32 {
+pub(crate) fn naive_crc32c(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {
         crc ^= u32::from(*byte);
