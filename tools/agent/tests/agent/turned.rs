@@ -4,6 +4,7 @@
 use crate::common::{K8S, NODE, applied, endpoints, lines, object, pod, pods, policies, projected};
 use crate::watched::Watched;
 use std::fs;
+use std::path::Path;
 use vswitch_proto::antrea::v1::Kind;
 use vswitch_proto::antrea::v1::object::Object;
 
@@ -60,10 +61,13 @@ fn a_list_that_becomes_another_word_keeps_its_policy() {
     }
 }
 
+/// Makes something else of a file.
+type Turn = fn(&Path);
+
 #[test]
 fn a_file_that_is_no_file_any_more_keeps_what_it_said() {
     let policy = format!("{K8S}{SPEC}\n");
-    let turned: [(&str, fn(&std::path::Path)); 3] = [
+    let turned: [(&str, Turn); 3] = [
         ("p.yaml", |path| {
             fs::remove_file(path).expect("removed");
             std::os::unix::fs::symlink("/dev/null", path).expect("linked");
@@ -196,7 +200,9 @@ fn a_directory_by_another_spelling_is_the_same() {
     let agent = |dir: &str| {
         let mut agent =
             vswitch_agent::agent::Agent::new(dir.as_ref(), &[], NODE, Default::default()).remembering(state.path());
-        (0..4).for_each(|_| drop(agent.scan()));
+        for _ in 0..4 {
+            agent.scan();
+        }
         agent
     };
     assert_eq!(policies(agent(&plain).projection()), ["np:a/p"]);

@@ -156,10 +156,10 @@ impl Taking<'_, '_> {
     /// more of it may be borrowed.
     #[cold]
     fn quarantine(&self, left: u16) {
-        for region in &self.zero_copy.memory.regions {
+        for region in self.zero_copy.memory.regions.iter() {
             let len = usize::try_from(region.size).unwrap_or(usize::MAX);
             // SAFETY: notes two numbers.
-            let is_kept = unsafe { sys::vs_keep_mapped(region.here, len) };
+            let is_kept = unsafe { sys::vs_keep_mapped(region.here.cast_mut().cast(), len) };
             // Without this, what is read there next may be anybody's.
             assert!(is_kept, "{left} mbufs refer to the memory of a guest, and there is no room to keep it");
         }

@@ -42,6 +42,12 @@ impl Regions {
         self.0.extend(regions);
     }
 
+    /// All of them.
+    #[cfg(feature = "dpdk")]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Region> {
+        self.0.iter()
+    }
+
     /// Where bytes of the guest's are here; none if they are not all in one region.
     pub(super) fn find(&self, guest: u64, len: u32) -> Option<*const u8> {
         let inside = |region: &&Region| {
