@@ -2,6 +2,7 @@
 
 use crate::object::peer::PeerNode;
 use crate::object::pod::Pod;
+use crate::problem::Code;
 use crate::{Desired, Features, Ids, Key, Node, ObjectKind, Problems, Table, Zones};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use vswitch_flow::text::Names;
@@ -35,10 +36,12 @@ impl Ports {
         Self { guests, ..self }
     }
 
-    /// Whether a guest is at the other end.
-    #[must_use]
-    pub fn is_guest(&self, name: &str) -> bool {
-        self.guests.contains(name)
+    /// Tells that a port is a guest's: what a guest sends would count as from the host, or from
+    /// another Node.
+    pub(crate) fn no_guest(&self, field: &str, name: &str, problems: &mut Problems) {
+        if self.guests.contains(name) {
+            problems.push(Code::Port, field, format!("port {name:?} is a guest's (vhost-user or memif)"));
+        }
     }
 
     /// By number.

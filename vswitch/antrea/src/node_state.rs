@@ -258,9 +258,8 @@ impl NodeState {
                 let reason = format!("bridge {} has no port {port:?}", node.bridge);
                 problems.push(Code::Port, field.as_str(), reason);
             }
-            // What a guest sends would count as from the host, or from another Node.
-            if self.ports.is_guest(port) && ["gateway.port", "tunnel.port"].contains(&field.as_str()) {
-                problems.push(Code::Port, field, format!("port {port:?} is a guest's (vhost-user or memif)"));
+            if ["gateway.port", "tunnel.port"].contains(&field.as_str()) {
+                self.ports.no_guest(&field, port, &mut problems);
             }
         }
         self.takes(&node, &mut problems);

@@ -136,11 +136,7 @@ impl PeerNode {
         }
         if let Some(port) = &self.tunnel_port {
             judge::port("tunnel_port", port, facts, problems);
-            // What a guest sends would count as from another Node.
-            if facts.ports.is_guest(port) {
-                let reason = format!("port {port:?} is a guest's (vhost-user or memif)");
-                problems.push(Code::Port, "tunnel_port", reason);
-            }
+            facts.ports.no_guest("tunnel_port", port, problems);
             judge::held_by(&key, &Claim::Port(port.clone()), "tunnel_port", facts, problems);
             if !tunneled {
                 problems.push(Code::Value, "tunnel_port", "this traffic mode has no tunnel");
