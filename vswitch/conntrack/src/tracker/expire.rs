@@ -141,7 +141,7 @@ impl Tracker {
     }
 
     /// What was taken out counts no more, and its place is free.
-    fn let_one_go(&self, place: u32, left: Left, why: Count) {
+    pub(super) fn let_one_go(&self, place: u32, left: Left, why: Count) {
         self.ports.leave(left.port, 1, left.unanswered.into());
         self.gone(&[place], left.zone, why);
     }

@@ -271,8 +271,7 @@ impl Tracker {
     fn kill(&self, locked: Locked<'_>, why: Count, now: u64) {
         let place = locked.place;
         let left = self.take_out(locked, now);
-        self.ports.leave(left.port, 1, left.unanswered.into());
-        self.gone(&[place], left.zone, why);
+        self.let_one_go(place, left, why);
     }
 
     /// Takes a connection out of the table. Nobody gets its place before that is [`Self::gone`].

@@ -1,7 +1,7 @@
 //! Ports: how many connections each port has opened that are there still, and how many it may have.
 //!
 //! **Where in the walk**: a connection counts for the port by which its first packet came in, from
-//! its opening to its end, whoever ends it. An answer makes it answered. Packets of answered
+//! its opening to its end. An answer makes it answered. Packets of answered
 //! connections touch nothing here.
 //!
 //! **Share rule**: an eighth of the table is a reserve, and the rest is the pool. Each port that is
