@@ -15,7 +15,7 @@ type IsRead<'a> = &'a dyn Fn(&str, &str) -> bool;
 pub(super) fn unrolled(mut tree: Tree, is_read: IsRead<'_>, misspelt: &mut Vec<(usize, String)>) -> Vec<Tree> {
     let word = |field: &str| tree.get(field).and_then(Tree::text).unwrap_or_default().to_owned();
     let (api, said) = (word("apiVersion"), word("kind"));
-    // What is no list stays for whoever tells of it.
+    // What is no list stays as it is: `Read::list` tells of it.
     let has_items = tree.get("items").is_some_and(|items| matches!(items.value, Value::List(_)));
     let group = api.split_once('/').map_or("", |(group, _)| group);
     let inner = match said.strip_suffix(LIST) {

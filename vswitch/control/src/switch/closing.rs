@@ -3,7 +3,7 @@
 //! **Design**: the port is unpublished, and every worker has adopted the newer snapshot or sleeps.
 //! A worker that sleeps holds its old snapshot until it wakes, and a reader an old view until it
 //! has its answer. So a device is closed when its queues and its last reference have come back: by
-//! whoever removed the port, or later by the monitor.
+//! the call that removed the port, or later by the monitor.
 
 use super::port_state::{Opened, PortState};
 use std::sync::Arc;

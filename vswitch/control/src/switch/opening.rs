@@ -2,7 +2,7 @@
 //!
 //! **Design**: a driver may wait for its peer as long as that wishes: a virtio_user device for the
 //! answer of the socket's owner. So a device is opened by a thread of its own, which holds no lock
-//! of the switch. Whoever asked for the port waits for that thread, for [`OPEN_MAX`] at most.
+//! of the switch. The call that adds the port waits for that thread, [`OPEN_MAX`] at most.
 //! Meanwhile the port is there in the state "opening": its name, its number and its place are
 //! taken. A probe cannot be interrupted. A device that comes later is closed again, and nobody has
 //! it.
@@ -42,9 +42,9 @@ pub(super) struct Opening {
 enum Progress {
     /// Its thread is at work, and somebody waits.
     Working,
-    /// Nobody waits any more.
+    /// No call waits any more.
     GivenUp,
-    /// It is there, or failed, for whoever waits.
+    /// It is there, or failed, for the call that waits.
     Done(Box<Result<OpenPort, String>>),
     /// Nothing is left of it.
     Over,

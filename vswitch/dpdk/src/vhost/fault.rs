@@ -257,6 +257,17 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::linux::fs::MetadataExt;
 
+    /// 64 KiB of a file in tmpfs, and where they are mapped.
+    fn mapped() -> (File, *mut c_void) {
+        let file = tempfile::tempfile_in("/dev/shm").expect("a file in tmpfs");
+        file.set_len(1 << 16).expect("sizes");
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), 1 << 16, rights, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        (file, at)
+    }
+
     #[test]
     fn lines_are_read_as_they_are_written() {
         let text = "5581b0a3c000-5581b0a3e000 r--p 00000000 fe:00 1318017                    /usr/bin/cat\n\
@@ -278,12 +289,7 @@ mod tests {
     #[test]
     fn the_mapping_of_a_file_is_found_under_the_id_that_its_descriptor_has() {
         install().expect("maps");
-        let file = tempfile::tempfile_in("/dev/shm").expect("a file in tmpfs");
-        file.set_len(1 << 16).expect("sizes");
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping, at an address of the kernel's choice.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), 1 << 16, rights, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-        assert_ne!(at, libc::MAP_FAILED);
+        let (file, at) = mapped();
         let found = mapping_of(at as usize + 4097).expect("it is mapped");
         assert_eq!((found.start, found.shared), (at as usize, true), "{found:?}");
         assert_eq!(found.inode, file.metadata().expect("a file").st_ino());
@@ -299,13 +305,8 @@ mod tests {
     #[test]
     fn a_guests_memory_that_is_gone_reads_as_zeros_and_is_told() {
         install().expect("maps");
-        let file = tempfile::tempfile_in("/dev/shm").expect("a file in tmpfs");
-        file.set_len(1 << 16).expect("sizes");
+        let (file, at) = mapped();
         let files = Files::of(&[file.as_fd()]).expect("room");
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping, at an address of the kernel's choice.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), 1 << 16, rights, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-        assert_ne!(at, libc::MAP_FAILED);
         let byte = at.cast::<u8>().wrapping_add(5000);
         // SAFETY: inside the mapping.
         unsafe { byte.write_volatile(7) };
@@ -324,21 +325,8 @@ mod tests {
     #[test]
     fn memory_that_is_gone_is_survived_without_a_free_descriptor_and_by_several_threads() {
         install().expect("maps");
-        let open = || tempfile::tempfile_in("/dev/shm").expect("a file in tmpfs");
-        let files: Vec<File> = (0..8).map(|_| open()).collect();
-        let known: Vec<Files> = files.iter().map(|file| Files::of(&[file.as_fd()]).expect("room")).collect();
-        let mapped: Vec<usize> = files
-            .iter()
-            .map(|file| {
-                file.set_len(1 << 16).expect("sizes");
-                let rights = libc::PROT_READ | libc::PROT_WRITE;
-                // SAFETY: a new mapping, at an address of the kernel's choice.
-                let at =
-                    unsafe { libc::mmap(std::ptr::null_mut(), 1 << 16, rights, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-                assert_ne!(at, libc::MAP_FAILED);
-                at as usize
-            })
-            .collect();
+        let files: Vec<(File, *mut c_void)> = (0..8).map(|_| mapped()).collect();
+        let known: Vec<Files> = files.iter().map(|(file, _)| Files::of(&[file.as_fd()]).expect("room")).collect();
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: one limit is written.
         assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
@@ -346,11 +334,11 @@ mod tests {
         // SAFETY: one limit is read.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) }, 0);
         assert!(File::open("/proc/self/maps").is_err(), "there is no free descriptor");
-        files.iter().for_each(|file| file.set_len(0).expect("shrinks"));
+        files.iter().for_each(|(file, _)| file.set_len(0).expect("shrinks"));
         std::thread::scope(|scope| {
-            for at in &mapped {
+            for at in files.iter().map(|(_, at)| *at as usize) {
                 // SAFETY: inside a mapping: the handler replaces it.
-                scope.spawn(move || assert_eq!(unsafe { (*at as *const u8).read_volatile() }, 0));
+                scope.spawn(move || assert_eq!(unsafe { (at as *const u8).read_volatile() }, 0));
             }
         });
         // SAFETY: as above.
