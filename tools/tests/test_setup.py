@@ -51,6 +51,14 @@ class Setup(unittest.TestCase):
         self.assertEqual(update, "noninteractive -q update")
         self.assertTrue(install.startswith("noninteractive -q -y") and install.endswith(" install libdpdk-dev iperf3"), install)
 
+    def test_options_add_packages(self):
+        for option, package in (("--peers", "openvswitch-switch-dpdk"), ("--ovn", "ovn-central")):
+            self.log.unlink(missing_ok=True)
+            self.run_setup("--no-hugepages", MISSING=package)
+            self.assertEqual(self.apt_calls(), [], f"{package} without {option}")
+            self.run_setup("--no-hugepages", option, MISSING=package)
+            self.assertTrue(self.apt_calls()[1].endswith(f" install {package}"), self.apt_calls())
+
     def clients(self):
         """Stand-ins for what makes the clients of other languages: they work once they are
         installed."""

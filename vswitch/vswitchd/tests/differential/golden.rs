@@ -1,5 +1,6 @@
 //! Cases by hand: scenarios in files with what Open vSwitch did, line by line (`cases/README.md`).
 
+use crate::behind;
 use crate::compare::differences;
 use crate::deviations::DEVIATIONS;
 use crate::document;
@@ -41,6 +42,8 @@ pub(crate) struct Case {
     pub(crate) ours: Record,
     /// Whether it has the ports of the published pipeline instead of the usual ones.
     pub(crate) document: bool,
+    /// Whether it has a second bridge ([`behind`]).
+    pub(crate) behind: bool,
     /// The deviation that the case shows.
     pub(crate) deviation: Option<String>,
 }
@@ -54,6 +57,7 @@ impl Case {
             recorded: Record::default(),
             ours: Record::default(),
             document: false,
+            behind: false,
             deviation: None,
         };
         let mut end = false;
@@ -77,6 +81,7 @@ impl Case {
                 case.lines.push(Line::Text(line.to_owned()));
             } else {
                 case.document |= line == "document";
+                case.behind |= line.starts_with("behind ");
                 let step = Step::parse(line, &names).unwrap_or_else(|error| panic!("{place}: {error}"));
                 case.lines.push(Line::Step(step));
                 case.recorded.steps.push(Vec::new());
@@ -189,14 +194,19 @@ fn read_all(only: &str) -> Vec<Case> {
 impl Case {
     /// The ports that it is about.
     pub(crate) fn ports(&self) -> Vec<(String, u32)> {
-        if self.document { document::ports() } else { subject::ports() }
+        match (self.document, self.behind) {
+            (true, _) => document::ports(),
+            (_, true) => behind::ports(),
+            _ => subject::ports(),
+        }
     }
 }
 
 /// Calls it with the cases of each kind of ports.
 pub(crate) fn by_ports(cases: &[Case], mut check: impl FnMut(&[(String, u32)], &[Case]) -> Vec<String>) -> Vec<String> {
     let (special, usual): (Vec<Case>, Vec<Case>) = cases.iter().cloned().partition(|case| case.document);
-    let kinds = [usual, special].into_iter().filter(|cases| !cases.is_empty());
+    let (behind, usual): (Vec<Case>, Vec<Case>) = usual.into_iter().partition(|case| case.behind);
+    let kinds = [usual, special, behind].into_iter().filter(|cases| !cases.is_empty());
     kinds.flat_map(|cases| check(&cases[0].ports(), &cases)).collect()
 }
 

@@ -14,6 +14,7 @@
 
 #![allow(clippy::print_stderr)] // captured and shown by the test runner
 
+mod behind;
 #[allow(clippy::duplicate_mod)]
 #[path = "../common/mod.rs"]
 mod common;

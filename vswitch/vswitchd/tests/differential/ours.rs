@@ -5,16 +5,18 @@
 //! everything has happened. Events come on streams of their own; a marker sent through each of them
 //! tells that nothing is under way any more.
 
+mod config;
 mod decisions;
 mod tunnels;
 
+use crate::behind;
 use crate::common::Switch;
 use crate::connections;
 use crate::predict;
 use crate::record::{Effect, PacketIn, hex};
 use crate::scenario::{Command, PortChange};
 use crate::subject::{BRIDGE, LOCAL, SECOND_CONTROLLER, Subject, limited, port_name};
-use crate::tunnels::{Tunnelling, VTEP_MAC};
+use crate::tunnels::Tunnelling;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
 use tokio::runtime::Runtime;
@@ -72,18 +74,7 @@ pub(crate) struct Ours {
 impl Ours {
     /// Starts it with these ports, and LOCAL.
     pub(crate) fn start(ports: &[(String, u32)]) -> Self {
-        // A worker that sleeps leaves its core to the oracle; a packet wakes it.
-        let mut config = "[worker]\nidle_sleep_us = 1000\n\n".to_owned();
-        // They are shown after every packet: a large table would take its time each time.
-        config += "[conntrack]\nconnections = 4096\n\n";
-        // The clock stands: what is used up does not come again. Nothing waits, and nothing is sent
-        // unasked, in Open vSwitch.
-        config += "[slow_path]\nmisses = 0\npacket_ins = 0\nlearns = 0\nwaiting = 0\n\n[debug]\nannounce = false\n\n";
-        config += &format!("[[bridge]]\nname = {BRIDGE:?}\nfail_mode = \"secure\"\n\n");
-        config += &format!("[[bridge.port]]\nname = {BRIDGE:?}\ntype = \"dummy\"\nmac = {VTEP_MAC:?}\nmtu = 9000\n\n");
-        for (name, number) in ports {
-            config += &format!("[[bridge.port]]\nname = {name:?}\nnumber = {number}\ntype = \"dummy\"\nmtu = 9000\n\n");
-        }
+        let config = config::of(ports);
         let switch = Switch::start_with(&config, &["--enable-dummy"]);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let socket = format!("unix://{}", switch.socket().display());
@@ -349,6 +340,13 @@ impl Subject for Ours {
         self.spent |= command.verb.ends_with("tlv-map");
         let printed = self.vsctl(&arguments, command.input.as_deref())?;
         Ok((printed, self.settle()))
+    }
+
+    fn load_behind(&mut self, mode: &str) -> Result<(), String> {
+        self.spent = true;
+        let [groups, flows] = behind::program(mode);
+        self.vsctl(&["add-groups", behind::BRIDGE, "-"], Some(&groups))?;
+        self.vsctl(&["add-flows", behind::BRIDGE, "-"], Some(&flows)).map(drop)
     }
 
     fn name_table(&mut self, number: u8, name: &str) {

@@ -115,6 +115,10 @@ impl<'a> Run<'a> {
                 let result = self.subject.add_flows(&flows.iter().map(String::as_str).collect::<Vec<_>>());
                 return self.outcome(step, result, lines);
             }
+            Step::Behind(mode) => match self.subject.load_behind(mode) {
+                Ok(()) => Effect::default(),
+                Err(error) => return lines.push(refusal(step, &error)),
+            },
             Step::Watch => {
                 self.watched = Some(connections::normalise(&self.subject.connections()));
                 Effect::default()

@@ -27,6 +27,8 @@ pub(crate) enum Step {
     Warp(u64),
     /// `document`: adds the flows of the published pipeline (`document.rs`).
     Document,
+    /// `behind MODE`: `br1` has the groups and flows of a real OVN in this mode (`behind.rs`).
+    Behind(String),
     /// `watch`: after each step from here on, what became of the connections is recorded.
     Watch,
     /// `connections`: records them all.
@@ -142,6 +144,7 @@ impl Step {
             "resume" => Self::Resume,
             "warp" => Self::Warp(rest.parse().map_err(|_| wrong())?),
             "document" => Self::Document,
+            "behind" => Self::Behind(rest.to_owned()),
             "watch" => Self::Watch,
             "connections" => Self::Connections,
             "conntrack" => Self::Conntrack(rest.to_owned()),
@@ -171,6 +174,7 @@ impl std::fmt::Display for Step {
             Self::Resume => write!(f, "resume"),
             Self::Warp(ms) => write!(f, "warp {ms}"),
             Self::Document => write!(f, "document"),
+            Self::Behind(mode) => write!(f, "behind {mode}"),
             Self::Watch => write!(f, "watch"),
             Self::Connections => write!(f, "connections"),
             Self::Conntrack(command) => write!(f, "conntrack {command}"),

@@ -36,6 +36,9 @@ pub(crate) trait Subject {
     /// Runs a command of ovs-ofctl; returns what it prints.
     fn control(&mut self, command: &Command) -> Result<(String, Effect), String>;
 
+    /// Loads the groups and the flows of the bridge behind ([`crate::behind`]).
+    fn load_behind(&mut self, mode: &str) -> Result<(), String>;
+
     /// Names a table.
     fn name_table(&mut self, number: u8, name: &str);
 

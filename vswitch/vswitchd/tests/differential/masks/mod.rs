@@ -122,7 +122,9 @@ const PROGRAMS: u64 = 2;
 /// Compares the masks of decisions in cases.
 pub(crate) fn of_cases(cases: &[Case]) -> Tally {
     let mut tally = Tally::default();
-    crate::golden::by_ports(cases, |ports, cases| {
+    // Two bridges in a row are one decision here, and two in Open vSwitch.
+    let cases = cases.iter().filter(|case| !case.behind).cloned().collect::<Vec<_>>();
+    crate::golden::by_ports(&cases, |ports, cases| {
         let mut pair = Pair::start(ports);
         for case in cases {
             tally.check(&mut pair, &case.path.file_stem().unwrap_or_default().to_string_lossy(), &case.steps());

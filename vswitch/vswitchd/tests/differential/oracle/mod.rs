@@ -11,6 +11,7 @@ mod openflow;
 mod tunnels;
 mod unixctl;
 
+use crate::behind;
 use crate::common::OpenVswitch;
 use crate::masks::{Decision, datapath};
 use crate::record::Effect;
@@ -31,6 +32,8 @@ const HANGS: &str = "Open vSwitch hangs";
 const PIECE: usize = 2000;
 /// When it is long.
 const LARGE_PIECE: usize = 600_000;
+/// How often a packet may go from one bridge to the other.
+const MOST_CROSSINGS: usize = 8;
 /// The newest protocol: its dumps are the normal form.
 const PROTOCOL: &str = "OpenFlow15";
 
@@ -156,6 +159,32 @@ impl Oracle {
         datapath::megaflows(&self.ctl.run("dpctl/dump-flows", &["-m"]))
     }
 
+    /// Takes what left towards the other bridge in at the other end, until nothing is on its way.
+    fn carried(&mut self, mut effect: Effect) -> Effect {
+        if !behind::is_in(&self.ports) {
+            return effect;
+        }
+        for _ in 0..MOST_CROSSINGS {
+            let outputs = std::mem::take(&mut effect.outputs);
+            let (crossing, out): (Vec<_>, Vec<_>) = outputs
+                .into_iter()
+                .map(|(name, packet)| (behind::other_end(&name), name, packet))
+                .partition(|(end, ..)| end.is_some());
+            effect.outputs = out.into_iter().map(|(_, name, packet)| (name, packet)).collect();
+            effect.outputs.sort_by_key(|(port, _)| (port == BRIDGE, port.clone()));
+            if crossing.is_empty() {
+                return effect;
+            }
+            for (end, _, packet) in crossing {
+                let end = end.expect("it leads to the other bridge");
+                self.ctl.run("netdev-dummy/receive", &[&end, &crate::record::hex(&packet)]);
+                let later = self.settle();
+                effect.merge(later);
+            }
+        }
+        panic!("a packet goes to and fro between the bridges");
+    }
+
     fn collect(&mut self) -> Effect {
         let mut effect = Effect::default();
         let down = |name: &str| {
@@ -230,6 +259,13 @@ impl Subject for Oracle {
         Ok((printed, self.settle()))
     }
 
+    fn load_behind(&mut self, mode: &str) -> Result<(), String> {
+        self.spent = true;
+        let [groups, flows] = behind::program(mode);
+        self.ofctl(&["add-groups", behind::BRIDGE, "-"], Some(&groups))?;
+        self.ofctl(&["--bundle", "add-flows", behind::BRIDGE, "-"], Some(&flows)).map(drop)
+    }
+
     fn name_table(&mut self, number: u8, name: &str) {
         let create = ["--id=@t", "create", "flow_table"];
         let (name, table) = (format!("name={name}"), format!("flow_tables:{number}=@t"));
@@ -285,7 +321,8 @@ impl Subject for Oracle {
         let hex = crate::record::hex(packet);
         self.ctl.run("netdev-dummy/receive", &[&port_name(port), &hex]);
         let decisions = if self.decides { self.decisions() } else { Vec::new() };
-        Effect { decisions, ..self.settle() }
+        let effect = self.settle();
+        Effect { decisions, ..self.carried(effect) }
     }
 
     fn packet_out(&mut self, text: &str) -> Result<Effect, String> {
@@ -340,9 +377,17 @@ fn make_ports(processes: &OpenVswitch, ports: &[(String, u32)]) {
          protocols=OpenFlow10,OpenFlow13,OpenFlow15 other-config:hwaddr={VTEP_MAC} -- set interface {BRIDGE} {}",
         pcap(BRIDGE)
     );
-    for (name, number) in ports {
+    if behind::is_in(ports) {
+        let second = behind::BRIDGE;
         words += &format!(
-            " -- add-port {BRIDGE} {name} -- set interface {name} type=dummy ofport_request={number} {}",
+            " -- add-br {second} -- set bridge {second} datapath_type=dummy fail_mode=secure \
+             protocols=OpenFlow10,OpenFlow13,OpenFlow15"
+        );
+    }
+    for (name, number) in ports {
+        let (bridge, number) = behind::place(*number);
+        words += &format!(
+            " -- add-port {bridge} {name} -- set interface {name} type=dummy ofport_request={number} {}",
             pcap(name)
         );
     }
