@@ -10,6 +10,7 @@ from .machine import Failure
 
 BOOT_S, ANSWER_S = 90, 90
 MEMORY_MB = 192
+KERNEL_OPTIONS = "console=ttyS0 quiet panic=-1 net.ifnames=0"
 
 
 def image(directory):
@@ -25,20 +26,27 @@ class Guest:
 
     def __init__(self, boot, directory, name, nics, use_cores=None):
         self.name, self.directory = name, Path(directory)
-        line = self.directory / f"{name}.line"
-        line.unlink(missing_ok=True)
-        argv = ["qemu-system-x86_64", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", str(MEMORY_MB), "-nodefaults", "-display", "none"]
+        argv = ["-machine", "q35", "-m", str(MEMORY_MB)]
         huge = ",hugetlb=on" if machine.free_hugepages() >= MEMORY_MB // 2 else ""
         argv += ["-object", f"memory-backend-memfd,id=mem,size={MEMORY_MB}M,share=on{huge}", "-numa", "node,memdev=mem"]
-        argv += ["-kernel", boot / "vmlinuz", "-initrd", boot / "initrd.gz", "-append", "console=ttyS0 quiet panic=-1 net.ifnames=0"]
-        argv += ["-chardev", f"file,id=console,path={self.directory / name}.console", "-serial", "chardev:console"]
-        argv += ["-chardev", f"socket,id=line,path={line}", "-serial", "chardev:line"]
+        argv += ["-kernel", boot / "vmlinuz", "-initrd", boot / "initrd.gz", "-append", KERNEL_OPTIONS]
         for i, (path, mac, properties) in enumerate(nics):
             Path(path).unlink(missing_ok=True)
             argv += ["-chardev", f"socket,id=c{i},path={path},server=on,wait=off", "-netdev", f"vhost-user,id=n{i},chardev=c{i}"]
             more = f",{properties}" if properties else ""
             argv += ["-device", f"virtio-net-pci,netdev=n{i},romfile=,vectors=0,mac=02:00:00:00:{mac}{more}"]
-        with socket.socket(socket.AF_UNIX) as listener, open(f"{self.directory / name}.log", "wb") as log:
+        self.start(argv, use_cores)
+
+    def start(self, argv, use_cores=None, through=()):
+        """Starts QEMU with these arguments, and those that all guests have, by the command `through`
+        if one is given."""
+        line = self.directory / f"{self.name}.line"
+        line.unlink(missing_ok=True)
+        common = ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-nodefaults", "-display", "none"]
+        common += ["-chardev", f"file,id=console,path={self.directory / self.name}.console", "-serial", "chardev:console"]
+        common += ["-chardev", f"socket,id=line,path={line}", "-serial", "chardev:line"]
+        argv = [*through, *common, *argv]
+        with socket.socket(socket.AF_UNIX) as listener, open(f"{self.directory / self.name}.log", "wb") as log:
             listener.bind(str(line))
             listener.listen()
             listener.settimeout(BOOT_S)
@@ -47,7 +55,7 @@ class Guest:
                 self._line, _ = listener.accept()
             except OSError as error:
                 self.stop()
-                raise Failure(f"QEMU of guest {name} does not start: {error}; see {log.name}") from error
+                raise Failure(f"QEMU of guest {self.name} does not start: {error}; see {log.name}") from error
 
     def wait_ready(self):
         """Waits until it has booted."""

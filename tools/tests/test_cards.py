@@ -1,0 +1,154 @@
+"""Network cards on PCI: the switch runs in a guest in QEMU, on devices that verify and finish
+checksums, segment and hash. The other end of each card is a kernel in a namespace."""
+
+import functools
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+from vsw import cards, daemon, machine, netns  # noqa: E402
+
+# In the namespace, at the switch, and of the guest's own card.
+HERE, THERE, FAR = "10.77.0.1", "10.77.0.2", "10.77.0.3"
+HERE6, THERE6 = "fd77::1", "fd77::2"
+
+
+@functools.cache
+def image():
+    """What guests boot from. The kernel is there from the tests of guests: there is no network here."""
+    boot = machine.ROOT / "target" / "tmp" / "guest-image"
+    machine.output([machine.ROOT / "tools" / "guest-image", "--switch", daemon.bin_dir("dev"), boot], timeout=300)
+    return boot
+
+
+class Card:
+    """The scenes of each kind of card. In the guest, `br0` joins the card `wire` and the host's port
+    `br0`; `br-pods` joins a tunnel and `pod0`. A bridge in the namespace joins the other ends of
+    both cards. The guest's kernel has what the machine's may not have: VLANs and Geneve."""
+
+    kind: str
+    # Capabilities of the card that the switch uses, and that it does itself.
+    used: tuple
+    software: tuple = ()
+
+    @classmethod
+    def setUpClass(cls):
+        machine.stop_on_signals()
+        directory = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="vswitch-cards-")))
+        boot = image()
+        kind = cards.KINDS[cls.kind]
+        cls.space = netns.Space(f"vt{os.getpid()}-{cls.kind}")
+        cls.addClassCleanup(netns.ip, "netns", "delete", cls.space.name)
+        cls.guest = cards.SwitchGuest(boot, directory, cls.kind, cls.space, kind)
+        cls.addClassCleanup(cls.guest.stop)
+        cls.guest.wait_ready()
+        cls.card = cls.guest.card()
+        cls.guest.bind(cls.card, kind.binding)
+        wire = {"name": "wire", "type": "dpdk", "devargs": cls.card, "mtu": 9000, "queues": kind.queues}
+        host = {"name": "br0", "type": "internal", "mtu": 9000, "addresses": [f"{THERE}/24"]}
+        tunnel = {"name": "gnv0", "type": "geneve", "options": {"remote_ip": FAR, "key": "7", "csum": "true"}}
+        pods = ({"name": "br-pods", "fail_mode": "standalone"}, [tunnel, {"name": "pod0", "type": "internal", "mtu": 1400}])
+        cls.guest.start_switch([wire, host], others=[pods])
+        for words in (["br0", "up", "mtu", "9000"], ["pod0", "up", "mtu", "1400"]):
+            cls.guest.run(f"ip link set dev {' '.join(words)}")
+        for address, device in ((f"{THERE}/24", "br0"), (f"{THERE6}/64", "br0"), ("10.78.0.2/24", "pod0")):
+            cls.guest.run(f"ip address add {address} dev {device}")
+        cls.space.ip("link", "add", "name", "wires", "type", "bridge")
+        for tap in ("tap0", "tap1"):
+            cls.space.ip("link", "set", "dev", tap, "mtu", "9000", "master", "wires", "up")
+        for address in (f"{HERE}/24", f"{HERE6}/64"):
+            cls.space.ip("address", "add", address, "dev", "wires")
+        cls.space.ip("link", "set", "dev", "wires", "mtu", "9000", "up")
+        cls.guest.far(f"{FAR}/24")
+        cls.guest.run("ip -n far link add gnv0 type geneve id 7 remote 10.77.0.2 udpcsum && ip -n far address add 10.78.0.3/24 dev gnv0 && ip -n far link set dev gnv0 mtu 1400 up")
+        cls.guest.run("ip -n far link add link eth0 name eth0.5 type vlan id 5 && ip -n far address add 10.79.0.3/24 dev eth0.5 && ip -n far link set dev eth0.5 mtu 1500 up")
+        cls.guest.run("ip link add link br0 name br0.5 type vlan id 5 && ip address add 10.79.0.2/24 dev br0.5 && ip link set dev br0.5 mtu 1500 up")
+        cls.guest.run("iperf3 --server --daemon")
+        cls.reach(THERE)
+
+    @classmethod
+    def reach(cls, address, *words):
+        """Waits until the guest answers at an address."""
+        def answers():
+            try:
+                return cls.space.run("ping", "-n", "-q", "-c", "1", "-W", "2", *words, address)
+            except machine.Failure:
+                return None
+        machine.expect(f"{address} answers in the guest of {cls.kind}", answers)
+
+    def transfer(self, address, *words, megabytes=8):
+        """Sends by TCP, and checks that no kernel met a wrong checksum."""
+        before = self.space.checksum_errors()
+        self.space.run("iperf3", "--client", address, "--bytes", f"{megabytes}M", *words, timeout=180)
+        self.assertEqual(self.space.checksum_errors(), before, "wrong checksums from the card")
+        self.assertEqual(self.errors_in_guest(), 0, "wrong checksums in the guest")
+
+    def transfer_far(self, address):
+        """The same between the switch and the guest's own card, both ways."""
+        self.guest.await_in(f"ip netns exec far ping -n -q -c 1 -W 2 {address}", f"{address} answers")
+        for way in ("", "--reverse"):
+            self.guest.run(f"ip netns exec far iperf3 --client {address} --bytes 2M {way}")
+        self.assertEqual(self.errors_in_guest(), 0, "wrong checksums in the guest")
+        self.assertEqual(self.errors_in_guest("ip netns exec far"), 0, "wrong checksums from the card")
+
+    def errors_in_guest(self, through=""):
+        counters = self.guest.run(f"{through} nstat -asz TcpInCsumErrors UdpInCsumErrors Ip6InDiscards").splitlines()[1:]
+        return sum(int(line.split()[1]) for line in counters)
+
+    def test_checksums_and_segments_are_the_cards(self):
+        for address in (THERE, THERE6):
+            self.transfer(address)
+            self.transfer(address, "--reverse")
+        offloads = self.guest.offloads("wire")
+        self.assertEqual({name for name, row in offloads.items() if row["used"] == "yes"} & set(self.used), set(self.used), offloads)
+        for name in self.used:
+            self.assertIn(offloads[name]["software"], ("0", "-"), f"{name}: {offloads}")
+        for name in self.software:
+            self.assertGreater(int(offloads[name]["software"]), 0, f"{name}: {offloads}")
+
+    def test_long_frames(self):
+        for family, address, size in (("-4", THERE, 8972), ("-6", THERE6, 8952)):
+            self.reach(address, family, "-M", "do", "-s", str(size))
+
+    def test_vlans(self):
+        self.transfer_far("10.79.0.2")
+
+    def test_tunnels_with_outer_checksums(self):
+        self.transfer_far("10.78.0.2")
+
+    def test_link_that_flaps(self):
+        for _ in range(2):
+            self.guest.monitor("set_link", name="card0", up=False)
+            self.guest.await_in("vsctl show | grep -A 4 'Port wire' | grep -q 'link: down'", "the link goes down", "vsctl show")
+            self.guest.monitor("set_link", name="card0", up=True)
+            self.guest.await_in("vsctl show | grep -A 4 'Port wire' | grep -q 'link: up'", "the link comes up", "vsctl show")
+            self.reach(THERE)
+
+
+class E1000e(Card, unittest.TestCase):
+    """Intel's 82574 by vfio-pci behind an IOMMU: checksums, one queue, no segments."""
+
+    kind = "e1000e"
+    used = ("rx-csum", "tx-csum", "multi-segment")
+    software = ("tx-tso4", "tx-tso6")
+
+
+class Virtio(Card, unittest.TestCase):
+    """virtio-net with two queues and a hash."""
+
+    kind = "virtio"
+    used = ("rx-csum", "tx-csum", "tx-tso4", "tx-tso6", "multi-segment", "multi-queue", "rss-tcp4", "rss-symmetric")
+
+
+class Vmxnet3(Card, unittest.TestCase):
+    """VMware's card with two queues. QEMU's model of it does not spread packets."""
+
+    kind = "vmxnet3"
+    used = ("rx-csum", "tx-csum", "tx-tso4", "tx-tso6", "multi-segment", "multi-queue")
+
+
+if __name__ == "__main__":
+    unittest.main()
