@@ -35,6 +35,8 @@ mod meta;
 mod part;
 #[cfg(feature = "dpdk")]
 pub mod paths;
+#[cfg(feature = "dpdk")]
+mod plugins;
 pub mod process;
 #[cfg(feature = "dpdk")]
 mod rss;

@@ -19,6 +19,7 @@ mod linux_guests;
 mod memif;
 mod operate;
 mod ovs_tunnels;
+mod plugins;
 mod pod_tunnels;
 mod restart;
 mod traffic;
