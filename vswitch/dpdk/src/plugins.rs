@@ -214,6 +214,23 @@ mod tests {
         }
     }
 
+    /// Of DPDK's own plugins: a card, its virtual function, one of another vendor, and none.
+    #[test]
+    fn cards_of_this_machine_would_have_their_drivers() {
+        let [path @ .., _] = dpdk_sys::RTE_EAL_PMD_PATH;
+        let directory = Path::new(str::from_utf8(path).expect("ASCII"));
+        let more = |cards: &[PciId]| -> Vec<String> {
+            let plugins = choose_for(directory, &[], cards).expect("DPDK's plugins");
+            let names = plugins.files.iter().filter_map(|file| plugin_name(file));
+            names.filter(|name| !BASE.contains(name)).map(str::to_owned).collect()
+        };
+        assert_eq!(more(&[]), [""; 0]);
+        assert_eq!(more(&[[0x8086, 0x1583, 0x8086, 1]]), ["net_i40e"]);
+        assert_eq!(more(&[[0x8086, 0x154c, 0x8086, 1], [0x8086, 0x1583, 0x8086, 1]]), ["net_i40e", "net_iavf"]);
+        assert_eq!(more(&[[0x15b3, 0x1017, 0x15b3, 7]]), ["net_mlx5"]);
+        assert_eq!(more(&[[0x10de, 0x1eb8, 0, 0]]), [""; 0], "no network card");
+    }
+
     #[test]
     fn drivers_that_no_plugin_of_network_cards_is_for_are_told() {
         for name in ["event_sw", "net_x", "net_twofold/", "net_none"] {

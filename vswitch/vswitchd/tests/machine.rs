@@ -15,6 +15,7 @@ mod harness;
 mod host_port;
 mod hostile_guests;
 mod interfaces;
+mod libraries;
 mod linux_guests;
 mod memif;
 mod operate;
