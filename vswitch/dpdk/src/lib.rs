@@ -16,6 +16,7 @@
 #![allow(unsafe_code)]
 
 mod burst;
+pub mod capabilities;
 pub mod devargs;
 #[cfg(feature = "dpdk")]
 mod device_paths;

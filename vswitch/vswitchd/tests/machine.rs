@@ -6,6 +6,7 @@ mod common;
 
 mod access;
 mod antrea_guests;
+mod capabilities;
 mod churn;
 mod connections;
 mod containers;
