@@ -4,7 +4,6 @@ use std::{env, path::PathBuf};
 
 /// Functions of DPDK that are real symbols. Inline ones go through the shim (`vs_.*`).
 const FUNCTIONS: &[&str] = &[
-    "rte_eal_init",
     "rte_eal_cleanup",
     "rte_version",
     "rte_strerror",
@@ -82,6 +81,7 @@ const TYPES: &[&str] = &[
 const VARS: &[&str] = &[
     "vs_.*",
     "VS_.*",
+    "RTE_EAL_PMD_PATH",
     "RTE_ETHDEV_.*",
     "RTE_ETH_NAME_MAX_LEN",
     "rte_eth_rx_mq_mode.*",
@@ -194,7 +194,7 @@ fn link_shared(dpdk: &pkg_config::Library) {
     for path in &dpdk.link_paths {
         println!("cargo:rustc-link-search=native={}", path.display());
     }
-    // Only what we call; the PMDs are loaded by EAL from its directory at run time.
+    // Only what we call; the PMDs are loaded by name at run time.
     for lib in ["rte_eal", "rte_mempool", "rte_mbuf", "rte_ethdev", "rte_vhost"] {
         println!("cargo:rustc-link-lib=dylib={lib}");
     }

@@ -1,5 +1,7 @@
 #define _GNU_SOURCE
 #include "shim.h"
+#include <dlfcn.h>
+#include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
 #include <rte_mempool.h>
@@ -47,6 +49,37 @@ void vs_mbuf_free(struct rte_mbuf *mbuf)
 int vs_errno(void)
 {
 	return rte_errno;
+}
+
+/* EAL loads its whole directory of plugins if the library librte_eal.so is there, for a program that has EAL within it has its
+ * drivers there, too. It asks `dlopen` whether the library is there. Nothing else keeps it from the directory (DPDK 22.11,
+ * eal_common_options.c, is_shared_build). So on the thread that starts EAL the answer is no. */
+static __thread bool only_named;
+
+int vs_eal_init(int argc, char **argv, bool named)
+{
+	only_named = named;
+	const int rc = rte_eal_init(argc, argv);
+
+	only_named = false;
+	return rc;
+}
+
+void *dlopen(const char *file, int mode)
+{
+	static void *(*next)(const char *file, int mode);
+	void *(*call)(const char *file, int mode) = __atomic_load_n(&next, __ATOMIC_RELAXED);
+
+	if (only_named && (mode & RTLD_NOLOAD) != 0 && file != NULL && strncmp(file, "librte_eal.so", 13) == 0)
+		return NULL;
+	if (call == NULL) {
+		call = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
+		if (call == NULL)
+			abort();
+		__atomic_store_n(&next, call, __ATOMIC_RELAXED);
+	}
+	/* The last call: its caller, by which the C library resolves names, is ours. */
+	return call(file, mode);
 }
 
 /* librte_vhost copies a chain of a guest's descriptors into as many mbufs as it takes, without a limit; it only knows how to

@@ -4,6 +4,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <rte_vhost.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 uint16_t vs_eth_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
@@ -12,6 +13,9 @@ uint16_t vs_eth_tx_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **mbuf
 int vs_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n);
 void vs_mbuf_free(struct rte_mbuf *mbuf);
 int vs_errno(void);
+
+/* rte_eal_init. With only_named it loads those plugins that arguments `-d` name, and not what else is in its directory. */
+int vs_eal_init(int argc, char **argv, bool only_named);
 
 /* open(2) that follows no link, in no component of an absolute path; close-on-exec. Negative:
  * errno says why. */

@@ -5,6 +5,7 @@ use crate::frame::Frames;
 use anyhow::Context;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use vswitch_dpdk::devargs::device_name;
 use vswitch_dpdk::eal::{Eal, EalConfig};
 use vswitch_dpdk::ethdev::{EthRxQueue, EthTxQueue, Ethdev, EthdevConfig};
 use vswitch_dpdk::{Burst, Mempool};
@@ -42,6 +43,7 @@ impl Ends {
             hugepages: !cli.no_huge,
             file_prefix: Some(format!("vsgen{}", std::process::id())),
             pci: false,
+            drivers: cli.ports.iter().map(|devargs| device_name(devargs)).collect(),
             // vhost-user hands over a descriptor for each file of memory, and eight at most.
             args: if cli.no_huge { Vec::new() } else { vec!["--single-file-segments".to_owned()] },
         })?);

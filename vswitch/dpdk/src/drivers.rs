@@ -162,7 +162,7 @@ pub fn driver_of(name: &str) -> Option<&'static Driver> {
 
 /// Whether a device has such a name that DPDK gives it to this driver: the driver's name, then what
 /// names of ports are made of.
-fn is_device_of(name: &str, driver: &str) -> bool {
+pub(crate) fn is_device_of(name: &str, driver: &str) -> bool {
     let word = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
     !driver.is_empty() && name.strip_prefix(driver).is_some_and(word)
 }

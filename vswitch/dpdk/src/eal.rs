@@ -1,8 +1,11 @@
 //! The environment abstraction layer: started once per process, on a thread of its own.
 
+use super::plugins::{self, Plugins};
 use dpdk_sys as sys;
 use parking_lot::Mutex;
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString, OsStr, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -20,6 +23,9 @@ pub struct EalConfig {
     pub file_prefix: Option<String>,
     /// Let PCI devices be probed.
     pub pci: bool,
+    /// Drivers and devices that ports may be of, besides those that any client may name
+    /// ([`crate::drivers::DRIVERS`]). No plugins of other drivers are loaded.
+    pub drivers: Vec<String>,
     /// Arguments passed to EAL as they are.
     pub args: Vec<String>,
 }
@@ -80,14 +86,16 @@ impl Eal {
     /// # Errors
     /// When EAL refuses its arguments or finds no memory.
     pub fn start(config: &EalConfig) -> Result<Self, EalError> {
-        let args = arguments(config);
+        let plugins = plugins(config);
+        let args = arguments(config, plugins.as_ref());
+        let only_named = plugins.is_some();
         let hugepages = config.hugepages;
         let (calls, queue) = mpsc::channel::<Call>();
         let (answer, started) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new()
             .name("eal".to_owned())
             .spawn(move || {
-                let result = init(&args, hugepages);
+                let result = init(&args, hugepages, only_named);
                 let failed = result.is_err();
                 let _ = answer.send(result);
                 if failed {
@@ -238,7 +246,28 @@ pub(super) fn last_error() -> String {
     errno_text(unsafe { sys::vs_errno() })
 }
 
-fn arguments(config: &EalConfig) -> Vec<String> {
+/// The plugins to load; `None`: what EAL's own directory has, or drivers that are linked in.
+fn plugins(config: &EalConfig) -> Option<Plugins> {
+    if cfg!(feature = "static") {
+        return None;
+    }
+    let [path @ .., _] = sys::RTE_EAL_PMD_PATH; // without its NUL
+    let directory = Path::new(OsStr::from_bytes(path));
+    let plugins = plugins::choose(directory, &config.drivers, config.pci);
+    match &plugins {
+        Some(plugins) if !plugins.missing.is_empty() => {
+            let names = plugins.missing.join(", ");
+            tracing::warn!("no plugin of DPDK for {names} in {}; ports of it will be refused", directory.display());
+        }
+        Some(_) => {}
+        None => {
+            tracing::warn!("DPDK's plugins are not in {}; EAL loads all that it finds itself", directory.display());
+        }
+    }
+    plugins
+}
+
+fn arguments(config: &EalConfig, plugins: Option<&Plugins>) -> Vec<String> {
     let mut args = vec!["vswitchd".to_owned(), "-l".to_owned(), config.main_core.to_string()];
     args.extend(["--no-telemetry", "--log-level=warning"].map(str::to_owned));
     // A guest can make librte_vhost complain as often as it likes, on its workers' threads too (an
@@ -259,11 +288,14 @@ fn arguments(config: &EalConfig) -> Vec<String> {
     }
     args.extend(["-m".to_owned(), config.memory_mb.to_string()]);
     args.push(format!("--file-prefix={}", config.file_prefix.as_deref().unwrap_or("vswitch")));
+    for file in plugins.map_or(&[][..], |plugins| &plugins.files) {
+        args.extend(["-d".to_owned(), file.display().to_string()]);
+    }
     args.extend(config.args.iter().cloned());
     args
 }
 
-fn init(args: &[String], hugepages: bool) -> Result<(), EalError> {
+fn init(args: &[String], hugepages: bool, only_named: bool) -> Result<(), EalError> {
     let error = |reason: String| EalError {
         args: args.join(" "),
         reason,
@@ -284,7 +316,7 @@ fn init(args: &[String], hugepages: bool) -> Result<(), EalError> {
     log_to_stderr();
     // SAFETY: argc strings and a null, alive during the call; EAL permutes the array but does not
     // write the strings.
-    let rc = unsafe { sys::rte_eal_init(argc, argv.as_mut_ptr()) };
+    let rc = unsafe { sys::vs_eal_init(argc, argv.as_mut_ptr(), only_named) };
     // DPDK keeps pointers into argv for its own command line records: let the strings live.
     std::mem::forget(owned);
     if rc < 0 { Err(error(last_error())) } else { Ok(()) }
@@ -312,6 +344,7 @@ pub fn start_for_tests() -> &'static Arc<Eal> {
             hugepages: false,
             file_prefix: None,
             pci: false,
+            drivers: Vec::new(),
             args: Vec::new(),
         };
         Arc::new(Eal::start(&config).expect("EAL starts without hugepages"))

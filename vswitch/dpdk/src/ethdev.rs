@@ -416,7 +416,7 @@ fn refused(code: i32, is_pci: bool) -> (String, &'static str) {
         return (reason, "remove a port of type dpdk or pcap; those of other types do not count");
     }
     if is_pci {
-        let hint = "check the devargs; a PCI device must be bound to vfio-pci, and [dpdk] pci = true when none was configured at start";
+        let hint = "check the devargs; a PCI device must be bound to vfio-pci, with [dpdk] pci = true when none was configured at start; drivers are loaded at start, for the cards that are there then";
         return (errno_text(code), hint);
     }
     let hint = "check the devargs: the name of a driver and a number (net_null0), then its arguments; lines of DPDK in the log tell more";

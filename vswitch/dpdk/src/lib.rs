@@ -16,6 +16,7 @@
 #![allow(unsafe_code)]
 
 mod burst;
+pub mod capabilities;
 pub mod devargs;
 #[cfg(feature = "dpdk")]
 mod device_paths;
@@ -35,6 +36,8 @@ mod meta;
 mod part;
 #[cfg(feature = "dpdk")]
 pub mod paths;
+#[cfg(feature = "dpdk")]
+mod plugins;
 pub mod process;
 #[cfg(feature = "dpdk")]
 mod rss;

@@ -12,6 +12,7 @@ use vswitch_api::server;
 use vswitch_control::config::{ConfigErrors, SOCKET_DEFAULT};
 use vswitch_control::switch::Stopped;
 use vswitch_control::{Switch, SwitchConfig};
+use vswitch_dpdk::capabilities::{self, Capabilities};
 use vswitch_dpdk::lcore;
 use vswitch_dpdk::process::exit_now;
 
@@ -67,6 +68,7 @@ pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
     let notifier = Arc::new(Notifier::from_environment());
     notifier.status("starting");
     let switch = Switch::start(config).context("the switch cannot be started")?;
+    give_up_capabilities(config);
     let status = status(&switch);
     tracing::info!("ready: {status}, control socket {}", config.socket.display());
     notifier.ready(&status);
@@ -90,6 +92,17 @@ pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
     served.context("the control socket cannot be served")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Gives up what later ports do not need. A thread that does not answer is told, and the switch
+/// goes on: the Node needs its network.
+fn give_up_capabilities(config: &SwitchConfig) {
+    let kept = config.process.keep_capabilities;
+    match capabilities::keep_only(kept) {
+        Ok(()) if kept == Capabilities::ALL => {}
+        Ok(()) => tracing::info!("no thread has a capability but {}", kept.names().join(" ")),
+        Err(error) => tracing::error!("capabilities could not be given up: {error}"),
+    }
 }
 
 /// Stops the switch. Where something does not end, the process does, at once: a destructor could

@@ -28,6 +28,7 @@ mod parse;
 mod paths;
 mod place;
 mod port;
+mod process;
 mod report;
 mod route;
 mod underlay;
@@ -38,7 +39,9 @@ pub use file::{ConfigFile, parse};
 pub use paths::PathsConfig;
 pub use place::{ConfigKey, Position};
 pub use report::{ConfigErrors, PROBLEMS_MAX, Problem, Report, Severity};
-pub use value::{AntreaConfig, ConntrackConfig, DpdkConfig, SOCKET_DEFAULT, SwitchConfig, WorkerConfig, ZoneConfig};
+pub use value::{
+    AntreaConfig, ConntrackConfig, DpdkConfig, ProcessConfig, SOCKET_DEFAULT, SwitchConfig, WorkerConfig, ZoneConfig,
+};
 
 #[cfg(test)]
 mod tests;

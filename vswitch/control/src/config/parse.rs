@@ -53,8 +53,19 @@ impl<'a> Walk<'a> {
     pub(super) fn run(mut self, text: &'a str) -> ConfigFile {
         let document = self.reader.document(text);
         let mut root = Section::new("the file", 0..0, Some(&document));
-        let known =
-            ["dpdk", "worker", "conntrack", "antrea", "slow_path", "control", "paths", "debug", "bridge", "route"];
+        let known = [
+            "dpdk",
+            "worker",
+            "conntrack",
+            "antrea",
+            "slow_path",
+            "control",
+            "paths",
+            "process",
+            "debug",
+            "bridge",
+            "route",
+        ];
         root.finish(&mut self.reader, &known, &known);
         self.dpdk(&mut root);
         self.worker(&mut root);
@@ -63,6 +74,7 @@ impl<'a> Walk<'a> {
         self.slow_path(&mut root);
         self.control(&mut root);
         self.paths(&mut root);
+        self.process(&mut root);
         self.debug(&mut root);
         let bridges = self.tables(&mut root, "bridge", "[[bridge]]");
         self.bridges(bridges);
@@ -180,34 +192,6 @@ impl<'a> Walk<'a> {
         }
         section.finish(&mut self.reader, &["socket"], &["socket"]);
         section.record(&self.reader, &mut self.places, ConfigKey::Control);
-    }
-
-    fn paths(&mut self, root: &mut Section<'_, '_>) {
-        let mut section = self.section(root, "paths", "[paths]");
-        let (reader, paths) = (&mut self.reader, &mut self.config.paths);
-        let known = ["sockets", "memif", "captures"];
-        for (key, directories) in known.into_iter().zip([&mut paths.sockets, &mut paths.memif, &mut paths.captures]) {
-            if !section.has(key) {
-                continue;
-            }
-            let written = texts(&mut section, reader, key, "/run/vswitch");
-            // A client could name all of the machine.
-            if let Some(wrong) =
-                written.iter().find(|path| !path.starts_with('/') || Path::new(path).parent().is_none())
-            {
-                let problem = format!("{} is no directory for clients", super::document::quoted(wrong));
-                reader.wrong(&section.span(key), key, problem, "name absolute paths, and not /");
-            }
-            *directories = written.into_iter().map(PathBuf::from).collect();
-        }
-        section.finish(reader, &known, &known);
-    }
-
-    fn debug(&mut self, root: &mut Section<'_, '_>) {
-        let mut section = self.section(root, "debug", "[debug]");
-        self.config.debug.cache = section.boolean(&mut self.reader, "cache").unwrap_or(true);
-        self.config.debug.announce = section.boolean(&mut self.reader, "announce").unwrap_or(true);
-        section.finish(&mut self.reader, &["cache", "announce"], &["cache", "announce"]);
     }
 
     /// The tables of an array of tables.
@@ -355,7 +339,12 @@ fn worker_cores(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, places: 
 }
 
 /// An array of texts, none of them empty.
-fn texts(section: &mut Section<'_, '_>, reader: &mut Reader<'_>, key: &'static str, example: &str) -> Vec<String> {
+pub(super) fn texts(
+    section: &mut Section<'_, '_>,
+    reader: &mut Reader<'_>,
+    key: &'static str,
+    example: &str,
+) -> Vec<String> {
     let written = format!("[{example:?}]");
     let texts = section.array(reader, key, ("an array of strings", &written), |reader, value, span| {
         let text = value.as_str().filter(|text| !text.is_empty() && !text.contains('\0'));

@@ -7,6 +7,7 @@ use vswitch_conntrack::Policy;
 use vswitch_dataplane::limits::CONNECTIONS_DEFAULT;
 use vswitch_dataplane::meter::Rates;
 use vswitch_dataplane::port::PortConfig;
+use vswitch_dpdk::capabilities::Capabilities;
 
 /// All of `vswitchd`'s configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct SwitchConfig {
     pub socket: PathBuf,
     /// Section `[paths]`.
     pub paths: PathsConfig,
+    /// Section `[process]`.
+    pub process: ProcessConfig,
     /// Section `[debug]`.
     pub debug: DebugConfig,
     /// There may be dummy ports. Not from the file: `vswitchd --enable-dummy`.
@@ -119,6 +122,25 @@ pub struct ZoneConfig {
     pub established_after_answer: bool,
 }
 
+/// Section `[process]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessConfig {
+    /// Capabilities of Linux that all threads keep when the ports of the configuration are open.
+    pub keep_capabilities: Capabilities,
+}
+
+/// What ports that are added later need. `net_admin`, `net_raw`: interfaces, packet sockets.
+/// `ipc_lock`: memory of AF_XDP and VFIO. `sys_admin`: the network namespace of a Pod's TAP, the
+/// program of AF_XDP. `dac_override`: sockets of guests that are not root's.
+const KEPT: [&str; 5] = ["net_admin", "net_raw", "ipc_lock", "sys_admin", "dac_override"];
+
+impl Default for ProcessConfig {
+    fn default() -> Self {
+        let kept = KEPT.iter().try_fold(Capabilities::NONE, |set, name| set.with(name));
+        Self { keep_capabilities: kept.unwrap_or(Capabilities::ALL) }
+    }
+}
+
 /// Section `[debug]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DebugConfig {
@@ -154,6 +176,7 @@ impl SwitchConfig {
             slow_path: Rates::default(),
             socket: PathBuf::from(SOCKET_DEFAULT),
             paths: PathsConfig::default(),
+            process: ProcessConfig::default(),
             debug: DebugConfig { cache: true, announce: true },
             enable_dummy: false,
             bridges: Vec::new(),

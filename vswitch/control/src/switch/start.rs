@@ -140,17 +140,22 @@ fn make_conntrack(config: &ConntrackConfig) -> Conntrack {
 #[cfg(feature = "dpdk")]
 fn start_eal(config: &SwitchConfig) -> anyhow::Result<vswitch_dpdk::eal::Eal> {
     use vswitch_dataplane::port::PortKind;
-    use vswitch_dpdk::devargs::pci_address;
+    use vswitch_dpdk::devargs::{device_name, pci_address};
     use vswitch_dpdk::eal::{Eal, EalConfig};
     let ports = config.bridges.iter().flat_map(|(_, ports)| ports);
-    let pci_port = |kind: &PortKind| matches!(kind, PortKind::Dpdk { devargs, .. } if devargs.split(',').next().and_then(pci_address).is_some());
-    let pci = config.dpdk.pci || ports.map(|port| &port.kind).any(pci_port);
+    let devices = ports.filter_map(|port| match &port.kind {
+        PortKind::Dpdk { devargs, .. } => Some(device_name(devargs)),
+        _ => None,
+    });
+    let drivers: Vec<_> = devices.chain(config.dpdk.allow_drivers.iter().cloned()).collect();
+    let pci = config.dpdk.pci || drivers.iter().any(|device| pci_address(device).is_some());
     Ok(Eal::start(&EalConfig {
         main_core: config.dpdk.main_core,
         memory_mb: config.dpdk.memory_mb,
         hugepages: config.dpdk.hugepages,
         file_prefix: config.dpdk.file_prefix.clone(),
         pci,
+        drivers,
         args: config.dpdk.args.clone(),
     })?)
 }

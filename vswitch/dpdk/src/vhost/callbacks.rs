@@ -8,7 +8,7 @@ use dpdk_sys as sys;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Arc, LazyLock};
 
-struct Table<T>(T);
+pub(super) struct Table<T>(pub(super) T);
 
 // SAFETY: written once, then only read; the pointers in it are functions, or null.
 unsafe impl<T> Sync for Table<T> {}

@@ -69,6 +69,20 @@ pub enum VhostError {
         /// The path.
         path: PathBuf,
     },
+    /// librte_vhost is not the one that the switch knows.
+    #[error(
+        "no vhost-user port can be opened, {} neither: librte_vhost of {version} is unknown: {difference}; \
+         use DPDK 22.11, or a build of the switch for this DPDK",
+        path.display()
+    )]
+    UnknownLibrary {
+        /// The socket.
+        path: PathBuf,
+        /// What is not as it is in DPDK 22.11.
+        difference: &'static str,
+        /// What DPDK says it is.
+        version: String,
+    },
     /// librte_vhost refused.
     #[error(
         "librte_vhost: {call} failed for {}; are there free descriptors (ulimit -n)? \

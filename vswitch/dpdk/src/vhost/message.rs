@@ -3,8 +3,7 @@
 //!
 //! Source of the layout: QEMU, docs/interop/vhost-user.rst; where the library keeps descriptors:
 //! `struct vhu_msg_context` of DPDK 22.11 (lib/vhost/vhost_user.h), which it passes to external
-//! handlers. With another layout the descriptors would not add up, and a message that needs them is
-//! refused.
+//! handlers. `layout` tries it out before the first port is opened.
 
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
@@ -126,7 +125,7 @@ impl<'a> Message<'a> {
 
     /// How many descriptors came with the message; none if the fields contradict each other, as
     /// they would elsewhere than in the layout above.
-    fn fd_count(&self) -> Option<usize> {
+    pub(super) fn fd_count(&self) -> Option<usize> {
         let n = self.u32(FD_COUNT) as usize;
         let fits = |n: &usize| *n <= REGIONS_MAX && (0..REGIONS_MAX).all(|i| (self.fd(i) >= 0) == (i < *n));
         Some(n).filter(fits)

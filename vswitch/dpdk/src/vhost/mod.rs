@@ -113,6 +113,8 @@ pub mod fuzz;
 #[cfg(any(feature = "dpdk", test, fuzzing))]
 #[cfg_attr(not(feature = "dpdk"), allow(dead_code))]
 mod guard;
+#[cfg(feature = "dpdk")]
+mod layout;
 #[cfg(any(feature = "dpdk", test, fuzzing))]
 #[cfg_attr(not(feature = "dpdk"), allow(dead_code))]
 mod memory;
@@ -127,6 +129,8 @@ mod open;
 mod relief;
 #[cfg(feature = "dpdk")]
 mod rings;
+#[cfg(feature = "dpdk")]
+mod send_fds;
 #[cfg(feature = "dpdk")]
 mod shared;
 #[cfg(feature = "dpdk")]

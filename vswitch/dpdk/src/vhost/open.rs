@@ -1,8 +1,10 @@
 //! Opening and closing a vhost-user socket.
 
+use super::layout::{self, LayoutError};
 use super::rings::Rings;
 use super::shared::{Full, Shared};
 use super::{Offer, Quiesce, VhostError, callbacks, fault, features, socket};
+use crate::eal;
 use crate::paths::Held;
 use dpdk_sys as sys;
 use parking_lot::Mutex;
@@ -39,6 +41,7 @@ impl Vhost {
             action: "read /proc/self/maps, to survive a guest that takes its memory away",
             source,
         })?;
+        layout::check().map_err(|error| unknown_library(path, error))?;
         let (c_path, directory) = socket::name_for_library(path, offer.client)?;
         let shared = Shared::register(path, c_path, offer.client, quiesce).map_err(|full| match full {
             Full::Taken => VhostError::InUse { path: path.to_owned(), who: "another port of this switch" },
@@ -80,6 +83,14 @@ impl Drop for Vhost {
         // ours is held.
         unsafe { sys::rte_vhost_driver_unregister(self.shared.path.as_ptr()) };
         self.shared.unregister();
+    }
+}
+
+fn unknown_library(path: &Path, error: LayoutError) -> VhostError {
+    let path = path.to_owned();
+    match error {
+        LayoutError::Differs(difference) => VhostError::UnknownLibrary { path, difference, version: eal::version() },
+        LayoutError::Io(source) => VhostError::Io { path, action: "try librte_vhost out in TMPDIR or /tmp", source },
     }
 }
 

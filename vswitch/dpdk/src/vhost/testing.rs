@@ -2,42 +2,12 @@
 
 use std::fs::File;
 use std::io;
-use std::mem::zeroed;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd};
+
+pub use super::send_fds::{FDS_MAX, send_with_fds};
 
 /// For guests that a thread of its own calls.
 pub const CALL_DELAY_US: u32 = 20;
-
-/// Descriptors that one message can carry (`SCM_MAX_FD`).
-pub const FDS_MAX: usize = 253;
-
-/// Sends bytes and descriptors (at most [`FDS_MAX`]) with one sendmsg(2).
-pub fn send_with_fds(socket: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
-    assert!(fds.len() <= FDS_MAX, "more than the kernel takes");
-    let raw: Vec<i32> = fds.iter().map(AsRawFd::as_raw_fd).collect();
-    let payload = u32::try_from(size_of_val(raw.as_slice())).expect("small");
-    let mut control = [0_u64; 256];
-    let mut iov = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    // SAFETY: plain data; the control buffer is aligned, zeroed and large enough for FDS_MAX
-    // descriptors; everything lives until the call returns.
-    let n = unsafe {
-        let mut message: libc::msghdr = zeroed();
-        message.msg_iov = &raw mut iov;
-        message.msg_iovlen = 1;
-        if !raw.is_empty() {
-            message.msg_control = control.as_mut_ptr().cast();
-            message.msg_controllen = libc::CMSG_SPACE(payload) as usize;
-            let header = libc::CMSG_FIRSTHDR(&raw const message);
-            (*header).cmsg_level = libc::SOL_SOCKET;
-            (*header).cmsg_type = libc::SCM_RIGHTS;
-            (*header).cmsg_len = libc::CMSG_LEN(payload) as usize;
-            std::ptr::copy_nonoverlapping(raw.as_ptr().cast(), libc::CMSG_DATA(header), payload as usize);
-        }
-        libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
-    };
-    usize::try_from(n).map_err(|_| io::Error::last_os_error())
-}
 
 /// An eventfd whose counter is 0, and which blocks.
 pub fn eventfd() -> File {

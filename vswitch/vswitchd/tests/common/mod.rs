@@ -31,7 +31,7 @@ pub(crate) use command::{number, run, unique, wait_for};
 pub(crate) use counters::{ChecksumErrors, receive_errors};
 pub(crate) use guest::{Guest, Nic, WITHOUT_OFFLOADS};
 pub(crate) use host::{Host, Wire};
-pub(crate) use netns::{Netns, Veth};
+pub(crate) use netns::{Netns, Veth, interface_name};
 pub(crate) use open_vswitch::OpenVswitch;
 pub(crate) use pcap::write_pcap;
 pub(crate) use switch::{IDLE_SLEEP, Switch};

@@ -48,7 +48,7 @@ impl Switch {
     /// # Panics
     /// When it does not start; the message has its log.
     pub(crate) fn start_with(config: &str, arguments: &[&str]) -> Self {
-        Self::launch(config, arguments, None, None)
+        Self::launch(config, arguments, None, None, None)
     }
 
     /// Likewise. It writes its log into a pipe, which somebody reads or not.
@@ -56,7 +56,7 @@ impl Switch {
     /// # Panics
     /// When it does not start.
     pub(crate) fn start_logging_to(log: PipeWriter, config: &str, arguments: &[&str]) -> Self {
-        Self::launch(config, arguments, None, Some(log))
+        Self::launch(config, arguments, None, Some(log), None)
     }
 
     /// Likewise, in a network namespace: the interfaces of its ports are there.
@@ -64,10 +64,24 @@ impl Switch {
     /// # Panics
     /// When it does not start; the message has its log.
     pub(crate) fn start_in(ns: &Netns, config: &str) -> Self {
-        Self::launch(config, &[], Some(ns.name().to_owned()), None)
+        Self::launch(config, &[], Some(ns.name().to_owned()), None, None)
     }
 
-    fn launch(config: &str, arguments: &[&str], netns: Option<String>, log: Option<PipeWriter>) -> Self {
+    /// Likewise, with a shared library in front of those of DPDK (`LD_PRELOAD`).
+    ///
+    /// # Panics
+    /// When it does not start; the message has its log.
+    pub(crate) fn start_behind(library: &Path, config: &str) -> Self {
+        Self::launch(config, &[], None, None, Some(library))
+    }
+
+    fn launch(
+        config: &str,
+        arguments: &[&str],
+        netns: Option<String>,
+        log: Option<PipeWriter>,
+        preload: Option<&Path>,
+    ) -> Self {
         let dir = tempfile::Builder::new().prefix("vswitch-test-").tempdir().expect("a temporary directory");
         let mut text = format!("[control]\nsocket = {:?}\n\n", dir.path().join("vswitch.sock"));
         if !config.lines().any(|line| line.trim() == "[dpdk]") {
@@ -83,7 +97,7 @@ impl Switch {
         text += &config.replace("@DIR@", &dir.path().to_string_lossy());
         fs::write(dir.path().join("vswitchd.toml"), text).expect("the configuration is written");
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        let child = spawn(dir.path(), &arguments, netns.as_deref(), log);
+        let child = spawn(dir.path(), &arguments, netns.as_deref(), log, preload);
         let mut switch = Self { child, dir, arguments, netns };
         switch.wait_until_healthy();
         switch
@@ -93,7 +107,7 @@ impl Switch {
     /// configuration.
     pub(crate) fn start_again(&mut self) {
         assert!(self.exited().is_some(), "vswitchd {} still runs", self.pid());
-        self.child = spawn(self.dir.path(), &self.arguments, self.netns.as_deref(), None);
+        self.child = spawn(self.dir.path(), &self.arguments, self.netns.as_deref(), None, None);
         self.wait_until_healthy();
     }
 
@@ -296,13 +310,22 @@ impl Drop for Switch {
     }
 }
 
-fn spawn(dir: &Path, arguments: &[String], netns: Option<&str>, pipe: Option<PipeWriter>) -> Child {
+fn spawn(
+    dir: &Path,
+    arguments: &[String],
+    netns: Option<&str>,
+    pipe: Option<PipeWriter>,
+    preload: Option<&Path>,
+) -> Child {
     let log = File::options().create(true).append(true).open(dir.join("vswitchd.log")).expect("the log can be written");
     let vswitchd = env!("CARGO_BIN_EXE_vswitchd");
     // `ip netns exec` becomes the program: its process id is the child's.
     let mut command = Command::new(if netns.is_some() { "ip" } else { vswitchd });
     if let Some(netns) = netns {
         command.args(["netns", "exec", netns, vswitchd]);
+    }
+    if let Some(library) = preload {
+        command.env("LD_PRELOAD", library);
     }
     command
         .arg("--config")

@@ -7,7 +7,7 @@ fn unknown_keys() {
     expect(
         "bridges = 1\n[dpdk]\nmemory-mb = 5\n[worker]\n\"\" = 1\n[control]\nport = 1\n[[bridge]]\nname = \"b\"\nfail-mode = 1\n",
         &[
-            "f:1:1: bridges: unknown key; did you mean bridge? the file has the keys: dpdk, worker, conntrack, antrea, slow_path, control, paths, debug, bridge, route",
+            "f:1:1: bridges: unknown key; did you mean bridge? the file has the keys: dpdk, worker, conntrack, antrea, slow_path, control, paths, process, debug, bridge, route",
             "f:3:1: memory-mb: unknown key; did you mean memory_mb? [dpdk] has the keys: worker_cores, main_core, memory_mb, \
              mbufs, hugepages, file_prefix, pci, args, allow_drivers",
             "f:5:1: \"\": unknown key; [worker] has the keys: idle_sleep_us, call_delay_us",
@@ -260,5 +260,18 @@ fn zones_of_connections() {
     expect(
         "conntrack = { zone = 1 }",
         &["f:1:22: zone: is an integer, must be an array of tables; write [[conntrack.zone]] before the keys of each"],
+    );
+}
+
+#[test]
+fn capabilities_that_linux_does_not_have() {
+    let fix = "name them as net_admin, or write [\"all\"]";
+    expect(
+        "[process]\nkeep_capabilities = ['CAP_NET_ADMIN']\n",
+        &[&format!("f:2:21: keep_capabilities: \"CAP_NET_ADMIN\" is no capability of Linux; {fix}")],
+    );
+    expect(
+        "[process]\nkeep_capabilities = ['all', 'bpf']\n",
+        &[&format!("f:2:21: keep_capabilities: \"all\" is no capability of Linux; {fix}")],
     );
 }

@@ -238,7 +238,7 @@ fn parse_uses_the_cores_of_this_machine() {
     let errors = parse("x = 1", Path::new("f")).expect_err("an unknown key");
     assert_eq!(
         errors.to_string(),
-        "f:1:1: x: unknown key; the file has the keys: dpdk, worker, conntrack, antrea, slow_path, control, paths, debug, bridge, route"
+        "f:1:1: x: unknown key; the file has the keys: dpdk, worker, conntrack, antrea, slow_path, control, paths, process, debug, bridge, route"
     );
 }
 
@@ -290,4 +290,14 @@ fn connections_and_their_zones() {
     let line =
         "f:1:44: warning: tcp_unack: has no effect: only the tracker of the kernel has such a state; leave it out";
     assert_eq!(report(warned), [line]);
+}
+
+#[test]
+fn capabilities_are_named_as_linux_names_them() {
+    let kept = |text: &str| good(&format!("[process]\n{text}\n")).process.keep_capabilities;
+    let default = ["dac_override", "net_admin", "net_raw", "ipc_lock", "sys_admin"];
+    assert_eq!(kept("").names(), default);
+    assert_eq!(kept("keep_capabilities = []").names(), [""; 0]);
+    assert_eq!(kept("keep_capabilities = ['net_raw', 'net_admin']").names(), ["net_admin", "net_raw"]);
+    assert_eq!(kept("keep_capabilities = ['all']"), vswitch_dpdk::capabilities::Capabilities::ALL);
 }
