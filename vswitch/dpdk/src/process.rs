@@ -33,6 +33,17 @@ pub fn capture_output() -> io::Result<PipeReader> {
     Ok(reader)
 }
 
+/// Milliseconds since the machine's boot, with those that it slept (`CLOCK_BOOTTIME`). Nothing
+/// steps this clock.
+#[must_use]
+pub fn boottime_ms() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: one struct is written. The clock is there since Linux 2.6.39.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
+    let [seconds, nanoseconds] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or_default());
+    seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000)
+}
+
 /// Bytes that wait in a pipe.
 #[must_use]
 pub fn bytes_waiting(pipe: BorrowedFd<'_>) -> usize {
