@@ -14,7 +14,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 /// Any wait of this test: a hang, not a delay, is what fails it.
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Stops the thread of its argument until its standard input ends.
 const HOLD: &str = r#"

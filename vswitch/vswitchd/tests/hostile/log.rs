@@ -3,7 +3,7 @@
 
 use crate::bed::{BRIDGE, Bed, udp};
 use crate::common::{Switch, number, run, wait_for};
-use frontend::{Frontend, REPLY_ACK, SEND_RARP, VERSION_1};
+use crate::frontend::{Frontend, REPLY_ACK, SEND_RARP, VERSION_1};
 use std::io::{PipeReader, Read, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -14,10 +14,6 @@ use vswitch_proto::v1::conntrack_service_client::ConntrackServiceClient;
 use vswitch_proto::v1::packet_service_client::PacketServiceClient;
 use vswitch_proto::v1::port_service_client::PortServiceClient;
 use vswitch_proto::v1::worker_service_client::WorkerServiceClient;
-
-#[allow(dead_code)] // a guest of others' tests, who does more
-#[path = "../../../dataplane/src/port/vhost/tests/frontend.rs"]
-mod frontend;
 
 /// Any wait of this test: a hang, not a delay, is what fails it.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -16,7 +16,11 @@ mod clock;
 #[path = "../common/mod.rs"]
 mod common;
 mod connections;
+mod cores;
 mod fields;
+#[allow(dead_code)] // a guest of others' tests, who does more
+#[path = "../../../dataplane/src/port/vhost/tests/frontend.rs"]
+mod frontend;
 mod learning;
 mod limits;
 mod log;
@@ -28,3 +32,5 @@ mod refusals;
 mod shares;
 mod storms;
 mod transactions;
+
+use bounded::LIMIT;
