@@ -64,11 +64,13 @@ pub(super) struct Disk {
     pub(super) writing: Mutex<()>,
     /// Something is to be written.
     pub(super) wake: Notify,
+    /// Why the disk does not know of something, if it cannot be written.
+    pub(super) problem: Mutex<Option<String>>,
 }
 
 impl Disk {
     pub(super) fn new(directory: PathBuf) -> Self {
-        Self { directory, writing: Mutex::default(), wake: Notify::new() }
+        Self { directory, writing: Mutex::default(), wake: Notify::new(), problem: Mutex::default() }
     }
 
     /// Where the state is.

@@ -67,7 +67,22 @@ impl Switch {
         Self::launch(config, &[], Some(ns.name().to_owned()), None)
     }
 
+    /// Starts a switch, and waits for nothing.
+    ///
+    /// # Panics
+    /// When there is no such program.
+    #[allow(dead_code)] // not every test needs it
+    pub(crate) fn start_unready(config: &str) -> Self {
+        Self::launch_unready(config, &[], None, None)
+    }
+
     fn launch(config: &str, arguments: &[&str], netns: Option<String>, log: Option<PipeWriter>) -> Self {
+        let mut switch = Self::launch_unready(config, arguments, netns, log);
+        switch.wait_until_healthy();
+        switch
+    }
+
+    fn launch_unready(config: &str, arguments: &[&str], netns: Option<String>, log: Option<PipeWriter>) -> Self {
         let dir = tempfile::Builder::new().prefix("vswitch-test-").tempdir().expect("a temporary directory");
         let mut text = format!("[control]\nsocket = {:?}\n\n", dir.path().join("vswitch.sock"));
         if !config.lines().any(|line| line.trim() == "[dpdk]") {
@@ -84,9 +99,7 @@ impl Switch {
         fs::write(dir.path().join("vswitchd.toml"), text).expect("the configuration is written");
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let child = spawn(dir.path(), &arguments, netns.as_deref(), log);
-        let mut switch = Self { child, dir, arguments, netns };
-        switch.wait_until_healthy();
-        switch
+        Self { child, dir, arguments, netns }
     }
 
     /// Starts it again after [`Switch::kill`] or [`Switch::terminate`], with the same

@@ -160,6 +160,7 @@ fn a_log_that_nobody_reads_stops_nothing() {
     let health = bed.switch.vsctl(&["health"]);
     assert!(health.status.success() && health.stdout == b"SERVING\n", "{health:?}");
     assert!(String::from_utf8_lossy(&health.stderr).contains("the log's reader has not read for "), "{health:?}");
+    wait_for("a probe is told", LIMIT, || !bed.switch.vsctl(&["health", "log"]).status.success());
     assert!(bed.switch.vsctl_ok(&["show"]).contains("guest"));
     let (from, to) = (bed.switch.port(BRIDGE, "p1"), bed.switch.port(BRIDGE, "p2"));
     assert_eq!((number(&from, "rx_packets"), number(&from, "rx_dropped")), (401, 0), "{from:#}");

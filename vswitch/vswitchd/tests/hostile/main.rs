@@ -21,12 +21,14 @@ mod fields;
 #[allow(dead_code)] // a guest of others' tests, who does more
 #[path = "../../../dataplane/src/port/vhost/tests/frontend.rs"]
 mod frontend;
+mod health;
 mod learning;
 mod limits;
 mod log;
 mod loops;
 mod malformed;
 mod meters;
+mod node;
 mod ports;
 mod refusals;
 mod shares;
