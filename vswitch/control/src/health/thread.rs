@@ -1,8 +1,8 @@
 //! A thread of a library, which leaves no sign of life of its own.
 //!
 //! **Design**: librte_vhost's threads wake every second, for nothing. The kernel counts how often
-//! and for how long each thread ran (`schedstat`: Linux, `Documentation/scheduler/sched-stats.rst`).
-//! A thread whose numbers stay the same does not run: it waits for a lock, or is stopped.
+//! and for how long each thread ran (`schedstat`: Linux, "Scheduler Statistics"). A thread whose
+//! numbers stay the same does not run: it waits for a lock, or is stopped.
 //!
 //! **Threads**: any; one look at a time.
 
