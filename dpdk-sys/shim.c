@@ -36,6 +36,31 @@ uint16_t vs_eth_tx_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **mbuf
 	return rte_eth_tx_prepare(port, queue, mbufs, n);
 }
 
+/* Keeps memory out of core files. It has pages of some size: a mapping of large ones is only split between them. What shares a page with it
+ * is kept out, too. */
+static int hide(uintptr_t start, size_t len)
+{
+	static const uintptr_t sizes[] = { 4 << 10, 2 << 20, 1 << 30 };
+
+	for (size_t i = 0; i < RTE_DIM(sizes); i++) {
+		const uintptr_t from = RTE_ALIGN_FLOOR(start, sizes[i]), to = RTE_ALIGN_CEIL(start + len, sizes[i]);
+
+		if (madvise((void *)from, to - from, MADV_DONTDUMP) == 0)
+			return 0;
+	}
+	return -1;
+}
+
+int vs_mempool_hide(struct rte_mempool *pool)
+{
+	struct rte_mempool_memhdr *part;
+	int rc = 0;
+
+	STAILQ_FOREACH(part, &pool->mem_list, next)
+		rc |= hide((uintptr_t)part->addr, part->len);
+	return rc;
+}
+
 int vs_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n)
 {
 	return rte_pktmbuf_alloc_bulk(pool, mbufs, n);
@@ -267,6 +292,19 @@ int vs_vhost_memory(int vid, struct vs_region *regions, unsigned int max)
 	}
 	free(memory);
 	return n;
+}
+
+int vs_vhost_hide(int vid)
+{
+	struct rte_vhost_memory *memory;
+	int rc = 0;
+
+	if (rte_vhost_get_mem_table(vid, &memory) != 0)
+		return -1;
+	for (unsigned int i = 0; i < memory->nregions; i++)
+		rc |= hide((uintptr_t)memory->regions[i].mmap_addr, memory->regions[i].mmap_size);
+	free(memory);
+	return rc;
 }
 
 /* A reference of this thread's own keeps it from ever being zero, which is when somebody would be called back. */

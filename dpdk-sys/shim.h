@@ -10,6 +10,8 @@
 uint16_t vs_eth_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
 uint16_t vs_eth_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
 uint16_t vs_eth_tx_prepare(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
+int vs_mempool_hide(struct rte_mempool *pool);
+int vs_vhost_hide(int vid);
 int vs_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n);
 void vs_mbuf_free(struct rte_mbuf *mbuf);
 int vs_errno(void);

@@ -260,8 +260,13 @@ pub(crate) enum Command {
     DropReasons,
     /// Show versions, limits and port types of the switch.
     Capabilities,
-    /// Say whether the switch is healthy (exit code 1: it is not).
-    Health,
+    /// Say whether the switch, or a part of it, is healthy (exit code 1: it is not).
+    Health {
+        /// A part that `health-show` names.
+        part: Option<String>,
+    },
+    /// Show how each part of the switch is, and why.
+    HealthShow,
     /// Show the versions of vsctl and, if it can be reached, vswitchd.
     Version,
     /// Print a completion script.

@@ -24,6 +24,7 @@ mod counted;
 mod events;
 mod flush;
 mod gate;
+mod held;
 mod lifecycle;
 mod limit;
 mod moved;
@@ -153,8 +154,6 @@ struct State {
     marked: bool,
     /// What is on the disk is being put in force: that says nothing new.
     resuming: bool,
-    /// Why the disk does not know of something, if it cannot be written.
-    unwritten: Option<String>,
 }
 
 impl Default for State {
@@ -172,7 +171,6 @@ impl Default for State {
             dirty: false,
             marked: false,
             resuming: false,
-            unwritten: None,
             igmp: multicast::Igmp::default(),
             moved: moved::Moved::default(),
             under: underlay::Written::default(),
@@ -204,6 +202,7 @@ impl State {
 pub struct Antrea {
     switch: Arc<dyn SwitchApi>,
     state: Mutex<State>,
+    published: held::Published,
     traceflows: traceflow::Traceflows,
     names: names::Names,
     /// Where all of it is over a restart.
@@ -229,6 +228,7 @@ impl Antrea {
         Arc::new_cyclic(|me| Self {
             switch,
             state: Mutex::default(),
+            published: held::Published::default(),
             traceflows: traceflow::Traceflows::default(),
             names: names::Names::default(),
             disk: state_dir.map(Disk::new),
@@ -316,7 +316,7 @@ impl Antrea {
         how: How,
     ) -> Result<v1::WriteResult, AntreaError> {
         let began = Instant::now();
-        let mut state = self.state.lock();
+        let mut state = self.hold_for(objects.len().saturating_add(remove.len()));
         self.write_locked(&mut state, began, objects, remove, how)
     }
 

@@ -51,7 +51,7 @@ impl Antrea {
     /// When the configuration is wrong, or the bridge is not as it must be. Then nothing has
     /// changed.
     pub fn initialize(&self, node: &v1::NodeConfig, round: u64) -> Result<Initialized, AntreaError> {
-        let mut state = self.state.lock();
+        let mut state = self.hold();
         state.check_round(round)?;
         if state.node_state.node().is_some_and(|(known, _)| known == node) {
             self.check_bridge(&state, &node.bridge)?;
@@ -273,7 +273,7 @@ impl Antrea {
     /// # Errors
     /// When the caller's round is over, or the bridge refuses.
     pub fn reset(&self, round: u64) -> Result<(), AntreaError> {
-        let mut state = self.state.lock();
+        let mut state = self.hold();
         state.check_round(round)?;
         self.reset_locked(&mut state)
     }
@@ -312,7 +312,7 @@ impl Antrea {
     /// # Errors
     /// When there is no Node, the caller's round is over, or the bridge refuses.
     pub fn open_gate(&self, round: u64) -> Result<(), AntreaError> {
-        let mut state = self.state.lock();
+        let mut state = self.hold();
         state.check_round(round)?;
         if !state.gate_open {
             let bridge = state.bridge()?;
@@ -333,7 +333,7 @@ impl Antrea {
     pub fn sync(&self, sync: Sync) -> Result<v1::SyncResponse, AntreaError> {
         let began = Instant::now();
         let Sync { begin, objects } = sync;
-        let mut state = self.state.lock();
+        let mut state = self.hold();
         let bridge = state.bridge()?;
         if begin.round == 0 {
             return Err(AntreaError::Request {

@@ -64,11 +64,13 @@ pub(super) struct Disk {
     pub(super) writing: Mutex<()>,
     /// Something is to be written.
     pub(super) wake: Notify,
+    /// Why the disk does not know of something, if it cannot be written.
+    pub(super) problem: Mutex<Option<String>>,
 }
 
 impl Disk {
     pub(super) fn new(directory: PathBuf) -> Self {
-        Self { directory, writing: Mutex::default(), wake: Notify::new() }
+        Self { directory, writing: Mutex::default(), wake: Notify::new(), problem: Mutex::default() }
     }
 
     /// Where the state is.
@@ -103,10 +105,7 @@ impl Disk {
             return Err(io::Error::other(format!("it would have {} bytes, at most {LEN_MAX}", message.len())));
         }
         stored::replace(&self.state(), |file| {
-            file.write_all(MAGIC)?;
-            for word in [VERSION, message.len() as u64, checksum(&message)] {
-                file.write_all(&word.to_le_bytes())?;
-            }
+            file.write_all(&head(&message))?;
             file.write_all(&message)
         })
     }
@@ -137,6 +136,14 @@ fn checksum(message: &[u8]) -> u64 {
     let mut checksum = Checksum::default();
     checksum.add_bytes(message);
     checksum.value()
+}
+
+/// What stands in front of the message.
+fn head(message: &[u8]) -> [u8; HEAD] {
+    let words = [u64::from_le_bytes(*MAGIC), VERSION, message.len() as u64, checksum(message)];
+    let mut head = [0; HEAD];
+    head.as_chunks_mut().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+    head
 }
 
 /// What a file says.
@@ -194,6 +201,22 @@ mod tests {
             decode(&version).expect_err("another").to_string(),
             "it has format 2, and this is a switch of format 1"
         );
+    }
+
+    /// Files of every format that a release wrote, the oldest first. `vswitch_antrea` tests what
+    /// the message comes to.
+    const GOLDEN: [&[u8]; 1] = [include_bytes!("../tests/golden/state-v1")];
+
+    #[test]
+    fn files_of_all_formats_are_read_and_the_newest_is_what_is_written() {
+        for (version, bytes) in (1_u64..).zip(GOLDEN) {
+            assert_eq!(bytes[8..16], version.to_le_bytes());
+            let kept = decode(bytes).expect("a state");
+            assert_eq!((kept.round, kept.gate_open, kept.committed_unix_ms), (9, true, 1_700_000_000_000));
+            assert!(kept.node.is_some() && kept.len() > 7, "version {version}: {} objects", kept.len());
+        }
+        let newest = GOLDEN[GOLDEN.len() - 1];
+        assert_eq!(newest[..HEAD], head(&newest[HEAD..]), "a change of the format is a new version and a new file");
     }
 
     #[test]

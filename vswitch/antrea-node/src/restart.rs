@@ -168,7 +168,7 @@ impl Antrea {
         match disk.mark() {
             Ok(()) => state.marked = true,
             Err(error) => {
-                state.unwritten = Some(error.to_string());
+                self.report_disk(Some(error.to_string()));
                 // Rather nothing than what may lack a deny.
                 let aside = disk.put_aside().map_or_else(String::new, |path| path.display().to_string());
                 tracing::error!(dir = %disk.path().display(), %error, aside, "the state on the disk cannot be marked as old");
@@ -190,13 +190,12 @@ impl Antrea {
         };
         if let Err(error) = disk.write(&snapshot) {
             tracing::error!(file = %disk.state().display(), %error, "what agents declared cannot be written");
-            let mut state = self.state.lock();
-            state.dirty = true;
-            state.unwritten = Some(error.to_string());
+            self.report_disk(Some(error.to_string()));
+            self.state.lock().dirty = true;
             return false;
         }
+        self.report_disk(None);
         let mut state = self.state.lock();
-        state.unwritten = None;
         // Nobody has changed anything meanwhile: who does marks it again, under this lock.
         if !state.dirty && state.marked {
             match disk.unmark() {
@@ -205,6 +204,13 @@ impl Antrea {
             }
         }
         true
+    }
+
+    /// What agents declared cannot be brought to the disk, or can again: for `GetState` and health.
+    fn report_disk(&self, problem: Option<String>) {
+        let Some(disk) = &self.disk else { return };
+        disk.problem.lock().clone_from(&problem);
+        self.switch.report_disk("state of the Node", problem);
     }
 
     /// Until there is something to write; for ever, if there is no disk.

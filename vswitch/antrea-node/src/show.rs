@@ -87,15 +87,24 @@ impl Antrea {
     /// # Errors
     /// When there is none.
     pub fn node(&self) -> Result<v1::GetNodeResponse, AntreaError> {
-        let state = self.state.lock();
-        let (config, _) = state.node_state.node().ok_or(AntreaError::NotInitialised)?;
-        let (node, tables) = (Some(config.clone()), self.table_states(&state)?);
-        Ok(v1::GetNodeResponse { node, tables, next_hops: Self::next_hops(&state) })
+        self.shown(|shown| shown.node.clone().ok_or(AntreaError::NotInitialised), |state| self.node_of(state))
     }
 
-    /// Gate, round, objects.
+    pub(super) fn node_of(&self, state: &State) -> Result<v1::GetNodeResponse, AntreaError> {
+        let (config, _) = state.node_state.node().ok_or(AntreaError::NotInitialised)?;
+        let (node, tables) = (Some(config.clone()), self.table_states(state)?);
+        Ok(v1::GetNodeResponse { node, tables, next_hops: Self::next_hops(state) })
+    }
+
+    /// Gate, round, objects. While a sync goes on: as they were before it.
     pub fn state(&self) -> v1::GetStateResponse {
-        let state = self.state.lock();
+        let state = self.shown(|shown| shown.state.clone(), |state| self.state_of(state));
+        let problem = self.disk.as_ref().and_then(|disk| disk.problem.lock().clone());
+        v1::GetStateResponse { unwritten: problem.unwrap_or_default(), ..state }
+    }
+
+    /// All but what is not on the disk.
+    pub(super) fn state_of(&self, state: &State) -> v1::GetStateResponse {
         let (desired, store) = (state.node_state.desired(), state.node_state.store());
         let mut kinds: BTreeMap<ObjectKind, v1::KindState> = BTreeMap::new();
         for (key, _) in desired.all() {
@@ -116,7 +125,7 @@ impl Antrea {
             committed_unix_ms: state.committed_unix_ms,
             restored: state.restored,
             kinds: kinds.into_values().collect(),
-            degraded: degraded(&state),
+            degraded: degraded(state),
             flows: flows as u64,
             groups: groups as u64,
             buckets: buckets as u64,
@@ -128,7 +137,7 @@ impl Antrea {
                 super::gate::holders(&state.node_state, &state.synced)
             },
             names: Some(names),
-            unwritten: state.unwritten.clone().unwrap_or_default(),
+            unwritten: String::new(),
         }
     }
 

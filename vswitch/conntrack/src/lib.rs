@@ -48,7 +48,7 @@ pub use nat::{Nat, NatSide, choose};
 pub use request::{Direction, Helper, L4, Refusal, Related, Request, Rewrite, Seen, TrackVerdict, state};
 pub use timeout::{Class, KERNEL_ONLY, Policy, UnknownClass};
 pub use tracker::{
-    Config, Connection, Control, Counts, Event, EventKind, Expected, Filter, Handle, Limits, Link, Owner, PORTS,
-    PortCount, RestoreError, Restored, Saved, Share, Tracker, ZoneCount,
+    Config, Connection, Control, Counts, Event, EventKind, Expected, Filter, Handle, Limits, Link, Moment, Owner,
+    PORTS, PortCount, RestoreError, Restored, Saved, Share, Tracker, ZoneCount,
 };
 pub use tuple::{End, Family, Tuple, protocol};

@@ -18,6 +18,7 @@
 
 mod access;
 pub mod config;
+pub mod health;
 mod info;
 pub mod log_state;
 pub mod stored;
@@ -27,6 +28,7 @@ pub mod timeouts;
 pub mod underlay;
 
 pub use config::{AntreaConfig, ConntrackConfig, DpdkConfig, SwitchConfig, WorkerConfig, ZoneConfig};
+pub use health::Health;
 pub use info::*;
 pub use switch::Switch;
 pub use switch_api::SwitchApi;

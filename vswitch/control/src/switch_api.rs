@@ -3,8 +3,8 @@
 use crate::switch::conntrack::ConnectionStream;
 use crate::switch::pipeline::{MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError};
 use crate::{
-    BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, NeighbourInfo, PortChange,
-    PortEvent, PortInfo, RouteConfig, RouteInfo, RxqInfo, Switch, SwitchError, WorkerInfo,
+    BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, Health, MempoolInfo, NeighbourInfo,
+    PortChange, PortEvent, PortInfo, RouteConfig, RouteInfo, RxqInfo, Switch, SwitchError, WorkerInfo,
 };
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -61,7 +61,8 @@ switch_api! {
     fn fdb_delete(&self, bridge: &str, vlan: u16, mac: Mac) -> Result<(), SwitchError>;
     fn fdb_flush(&self, bridge: &str, filter: &FdbFilter) -> Result<u64, SwitchError>;
     fn mempool(&self) -> MempoolInfo;
-    fn healthy(&self) -> bool;
+    fn health(&self) -> Health;
+    fn report_disk(&self, what: &'static str, problem: Option<String>);
     fn slow_path(&self) -> Rates;
     fn names(&self, bridge: &str) -> Result<NameMap, SwitchError>;
     fn write_pipeline(&self, bridge: &str, updates: &[Update]) -> Result<Applied, WriteError>;

@@ -117,6 +117,12 @@ impl Eal {
         }
     }
 
+    /// What EAL's thread is doing, if it is.
+    #[must_use]
+    pub fn at_work(&self) -> Option<Busy> {
+        self.front.lock().clone()
+    }
+
     /// What EAL's thread has been doing for long, if it has. It may do it for ever.
     #[must_use]
     pub fn busy(&self) -> Option<Busy> {

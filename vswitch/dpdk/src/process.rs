@@ -1,7 +1,10 @@
 //! The process itself: its end, and its standard output and error.
 
+use std::ffi::CString;
 use std::io::{self, PipeReader};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// Ends the process at once: no destructors, no `atexit` handlers, which could wait for workers
@@ -31,6 +34,32 @@ pub fn capture_output() -> io::Result<PipeReader> {
         }
     }
     Ok(reader)
+}
+
+/// Milliseconds since the machine's boot, with those that it slept (`CLOCK_BOOTTIME`). Nothing
+/// steps this clock.
+#[must_use]
+pub fn boottime_ms() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: one struct is written. The clock is there since Linux 2.6.39.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
+    let [seconds, nanoseconds] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or_default());
+    seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000)
+}
+
+/// Bytes that are free for this process on the file system of a path.
+///
+/// # Errors
+/// Those of `statvfs(3)`.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: plain data.
+    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: reads a string that ends with NUL, and writes one struct.
+    if unsafe { libc::statvfs(path.as_ptr(), &raw mut stat) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 /// Bytes that wait in a pipe.
@@ -94,6 +123,13 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::os::fd::AsFd;
+
+    #[test]
+    fn a_file_system_tells_what_is_free() {
+        assert!(free_bytes(Path::new("/")).expect("a file system") > 0);
+        assert_eq!(free_bytes(Path::new("/proc")).expect("a file system"), 0);
+        assert!(free_bytes(Path::new("/nowhere")).is_err());
+    }
 
     #[test]
     fn a_pipe_tells_how_many_bytes_wait() {

@@ -5,11 +5,12 @@
 use libfuzzer_sys::fuzz_target;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
-use vswitch_conntrack::{Checksum, Config, Connection, Filter, Restored, Tracker};
+use vswitch_conntrack::{Checksum, Config, Connection, Filter, Moment, Restored, Tracker};
 
 /// The clock of a tracker that has just begun, and the machine's.
 const NOW: u64 = 5;
-const UNIX_MS: u64 = 1_700_000_000_000;
+const AT: Moment =
+    Moment { unix_ms: 1_700_000_000_000, boot: 0x5eed_0000_0000_0000_0000_0000_0000_b007, boot_ms: 3_600_000 };
 
 /// Connections of a table: few, so that some files are of a larger one.
 const CONNECTIONS_MAX: usize = 24;
@@ -40,7 +41,7 @@ fn with_checksum(bytes: &[u8]) -> Option<Vec<u8>> {
 
 fn check(bytes: &[u8]) {
     let [tracker, other] = &*TABLES;
-    match tracker.restore(NOW, UNIX_MS, bytes) {
+    match tracker.restore(NOW, &AT, bytes) {
         Ok(restored) => {
             assert!(restored.connections <= CONNECTIONS_MAX as u64, "{restored:?}");
             assert_eq!(shown(tracker).len() as u64, restored.connections, "{restored:?}");
@@ -58,7 +59,7 @@ fn is_empty(tracker: &Tracker, why: &str) {
     assert_eq!((tracker.counts().connections, tracker.limits().1.len()), (0, 0), "{why}: counted");
     assert_eq!(tracker.zones_established_after_answer(), [0; 0], "{why}: zones");
     assert!(saved(tracker) == *EMPTY, "{why}: written");
-    let after = tracker.restore(NOW, UNIX_MS, &EMPTY[..]);
+    let after = tracker.restore(NOW, &AT, &EMPTY[..]);
     assert!(matches!(after, Ok(Restored { connections: 0, expected: 0, .. })), "{why}: {after:?}");
 }
 
@@ -69,14 +70,14 @@ fn empty(tracker: &Tracker) {
         tracker.set_established_after_answer(zone, false);
     }
     // What is refused takes what is expected with it.
-    assert!(tracker.restore(NOW, UNIX_MS, &[][..]).is_err());
+    assert!(tracker.restore(NOW, &AT, &[][..]).is_err());
     is_empty(tracker, "flushed");
 }
 
 /// Written and restored once more, it is the same.
 fn again(tracker: &Tracker, other: &Tracker, restored: Restored) {
     let file = saved(tracker);
-    let second = other.restore(NOW, UNIX_MS, &file[..]).unwrap_or_else(|error| panic!("{error}: {restored:?}"));
+    let second = other.restore(NOW, &AT, &file[..]).unwrap_or_else(|error| panic!("{error}: {restored:?}"));
     assert_eq!((second.connections, second.expired), (restored.connections, 0), "{restored:?}");
     assert!(second.expected <= restored.expected, "{second:?} of {restored:?}");
     assert_eq!(shown(other), shown(tracker));
@@ -93,7 +94,7 @@ fn again(tracker: &Tracker, other: &Tracker, restored: Restored) {
 
 fn saved(tracker: &Tracker) -> Vec<u8> {
     let mut file = Vec::new();
-    tracker.save(NOW, UNIX_MS, &mut file).expect("memory takes all");
+    tracker.save(NOW, &AT, &mut file).expect("memory takes all");
     file
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tokio::sync::{broadcast, mpsc};
 use vswitch_conntrack::{End, Family, L4, Request, Seen, Tuple, protocol};
 use vswitch_control::SwitchApi;
+use vswitch_control::health::{Condition, Health, Part};
 use vswitch_control::switch::conntrack::{ConnectionEvents, ConnectionStream};
 use vswitch_control::switch::pipeline::{
     MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError, filter_refused,
@@ -104,8 +105,10 @@ pub struct Double {
     pub refuses_readers: AtomicBool,
     /// What `dummies_enabled` says.
     pub dummies: AtomicBool,
-    /// What `healthy` says.
+    /// Whether the workers' hearts beat.
     pub healthy: AtomicBool,
+    /// What is not on the disk, and why.
+    pub disk: Mutex<BTreeMap<&'static str, String>>,
     /// Calls that change nothing that could be asked for.
     pub calls: Mutex<Vec<String>>,
 }
@@ -130,6 +133,7 @@ impl Default for Double {
             refuses_readers: AtomicBool::new(false),
             dummies: AtomicBool::new(false),
             healthy: AtomicBool::new(true),
+            disk: Mutex::default(),
             calls: Mutex::default(),
         }
     }
@@ -324,8 +328,19 @@ impl SwitchApi for Double {
         Rates { misses: 7, packet_ins: 8, learns: 9, waiting: 10 }
     }
 
-    fn healthy(&self) -> bool {
-        self.healthy.load(Relaxed)
+    fn health(&self) -> Health {
+        let stuck = || (Condition::Failing, "worker-1 has no heartbeat".to_owned());
+        let disk = self.disk.lock().iter().next().map(|(what, why)| (Condition::Degraded, format!("{what}: {why}")));
+        let workers = (!self.healthy.load(Relaxed)).then(stuck);
+        Health { parts: vec![Part::new("workers", workers), Part::new("disk", disk)] }
+    }
+
+    fn report_disk(&self, what: &'static str, problem: Option<String>) {
+        let mut disk = self.disk.lock();
+        match problem {
+            Some(problem) => drop(disk.insert(what, problem)),
+            None => drop(disk.remove(what)),
+        }
     }
 
     fn names(&self, bridge: &str) -> Result<NameMap, SwitchError> {

@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::time::MissedTickBehavior;
 use vswitch_api::server;
 use vswitch_control::config::{ConfigErrors, SOCKET_DEFAULT};
+use vswitch_control::health::Condition;
 use vswitch_control::switch::Stopped;
 use vswitch_control::{Switch, SwitchConfig};
 use vswitch_dpdk::capabilities::{self, Capabilities};
@@ -67,7 +68,24 @@ pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
     let mut stopped = signals::listen().context("signals cannot be handled")?;
     let notifier = Arc::new(Notifier::from_environment());
     notifier.status("starting");
-    let switch = Switch::start(config).context("the switch cannot be started")?;
+    let switch = Switch::prepare(config).context("the switch cannot be started")?;
+    // A device that does not answer holds up no stop.
+    let (mut hurrying, hurried) = (stopped.clone(), Arc::clone(&switch));
+    tokio::spawn(async move {
+        if hurrying.wait_for(|stopped| *stopped).await.is_ok() {
+            hurried.hurry();
+        }
+    });
+    let configured = switch.configure(config);
+    if *stopped.borrow() {
+        drop(entered);
+        notifier.stopping();
+        drop(listener);
+        stop(runtime, &switch);
+        tracing::info!("stopped before it was ready");
+        return Ok(());
+    }
+    configured.context("the switch cannot be started")?;
     give_up_capabilities(config);
     let status = status(&switch);
     tracing::info!("ready: {status}, control socket {}", config.socket.display());
@@ -141,24 +159,27 @@ fn status(switch: &Switch) -> String {
     text
 }
 
-/// Tells the service manager twice per timeout that the workers' hearts beat, as long as they do.
-/// Runs on the control threads, so that it stops when those hang.
+/// Tells the service manager twice per timeout that the switch is healthy, as long as it is. Runs
+/// on the control threads, so that it stops when those hang.
 async fn feed_watchdog(notifier: Arc<Notifier>, switch: Arc<Switch>, interval: Duration) {
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut was_healthy = true;
     loop {
         ticks.tick().await;
-        let healthy = switch.healthy();
+        let health = switch.health();
+        let healthy = health.is_serving();
         if healthy {
             notifier.alive();
         }
         if healthy != was_healthy {
             was_healthy = healthy;
             if healthy {
-                tracing::info!("the workers' hearts beat again: the watchdog is fed");
+                tracing::info!("healthy again: the watchdog is fed");
             } else {
-                tracing::error!("a worker's heart does not beat: the watchdog is not fed");
+                let failing = health.parts.iter().filter(|part| part.condition == Condition::Failing);
+                let reasons: Vec<&str> = failing.map(|part| part.reason.as_str()).collect();
+                tracing::error!(?reasons, "the switch is not healthy: the watchdog is not fed");
             }
         }
     }

@@ -90,10 +90,12 @@ impl Agent {
     pub(super) fn save(&mut self) {
         let Some(mut saved) = self.saved.take() else { return };
         if !saved.is_written && self.counts {
-            let is_stored = self.directory.store(&mut saved.store, REST);
+            // What the rest relies on is there before it.
+            let is_stored = self.directory.store(&mut saved.store, REST) && saved.store.settle();
             let rest = self.rest(saved.round);
             let bytes = serde_json::to_vec(&rest).ok();
-            saved.is_written = is_stored && (bytes == saved.rest || saved.store.write(REST, rest));
+            saved.is_written =
+                is_stored && (bytes == saved.rest || saved.store.write(REST, rest) && saved.store.settle());
             if saved.is_written {
                 saved.rest = bytes;
             }

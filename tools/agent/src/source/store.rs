@@ -1,11 +1,16 @@
 //! A directory of what an agent knows: for a later run, which has not seen it.
+//!
+//! **Design**: each file is written beside, brought to the disk, and renamed. The directory is
+//! brought to the disk before a caller relies on its names ([`Store::settle`]). A machine that
+//! loses its power finds the old file or the new one.
+
+mod names;
 
 use crate::problem::{Origin, Problem};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -44,7 +49,7 @@ impl Store {
     /// What is below `state` of the manifests in `dir` for a Node.
     pub fn open(state: &Path, dir: &Path, node: &str) -> Self {
         let real = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-        let dir = state.join(hash(&(node, real.as_os_str())));
+        let dir = state.join(names::of_directory(node, &real));
         let mut store = Self { dir, names: BTreeSet::new(), unread: Vec::new(), unwritten: None };
         match fs::read_dir(&store.dir) {
             Ok(entries) => {
@@ -59,7 +64,7 @@ impl Store {
 
     /// The name for what is known of a path.
     pub fn name_of(path: &Path) -> String {
-        format!("{}.{END}", hash(&path.as_os_str()))
+        format!("{}.{END}", names::of_path(path))
     }
 
     /// Names of what is there.
@@ -109,11 +114,26 @@ impl Store {
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+        if !self.dir.is_dir() {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+            let outer = self.dir.parent().into_iter().flat_map(|state| [Some(state), state.parent()]).flatten();
+            outer.filter(|outer| !outer.as_os_str().is_empty()).try_for_each(sync)?;
+        }
         let beside = self.dir.join(format!("{name}.new"));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
         file.write_all(bytes)?;
+        file.sync_all()?;
         fs::rename(beside, self.dir.join(name))
+    }
+
+    /// Brings to the disk which names there are: what was written, and what was removed. Whether
+    /// that succeeded.
+    pub fn settle(&mut self) -> bool {
+        let result = match sync(&self.dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        self.note(result)
     }
 
     /// Removes all but these names; whether that succeeded.
@@ -152,12 +172,7 @@ impl Store {
     }
 }
 
-/// A name that nothing else has.
-fn hash(of: &impl Hash) -> String {
-    let half = |salt: u8| {
-        let mut hasher = DefaultHasher::new();
-        (salt, of).hash(&mut hasher);
-        hasher.finish()
-    };
-    format!("{:016x}{:016x}", half(0), half(1))
+/// Brings the names in a directory to the disk.
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
 }

@@ -1,13 +1,10 @@
-//! The switch itself: health, versions, limits, drop reasons.
+//! The switch itself: versions, limits, drop reasons.
 
 use crate::client::Client;
 use crate::error::Error;
 use crate::output::{Answer, Report, table};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::time::Duration;
-use tonic_health::pb::HealthCheckRequest;
-use tonic_health::pb::health_check_response::ServingStatus;
 use vswitch_proto::v1;
 
 async fn ask(client: &Client) -> Result<v1::GetCapabilitiesResponse, Error> {
@@ -22,59 +19,10 @@ pub(super) async fn drop_reasons(client: &Client) -> Answer {
     Ok(Box::new(DropReasons(ask(client).await?.drop_reasons)))
 }
 
-pub(super) async fn health(client: &Client) -> Answer {
-    let answer = client.answer(client.health().await?.check(HealthCheckRequest::default()).await)?;
-    // A switch of before version 0.3 cannot say, and one whose clients are many lets this call
-    // wait. Its health is what was asked for.
-    let mut statistics = client.statistics().await?;
-    let log = tokio::time::timeout(LOG_TIMEOUT, statistics.get_log(v1::GetLogRequest {})).await;
-    let log = match log {
-        Ok(Ok(answer)) => answer.into_inner().log.unwrap_or_default(),
-        _ => v1::LogState::default(),
-    };
-    Ok(Box::new(Health(answer.status(), log)))
-}
-
 /// Never fails: a switch that cannot be reached is part of the answer.
 pub(super) async fn version(client: &Client) -> Answer {
     let server = ask(client).await.map(|answer| answer.version.unwrap_or_default()).map_err(|error| error.to_string());
     Ok(Box::new(Version(server)))
-}
-
-/// Time for the switch to say how its log is.
-const LOG_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Milliseconds after which a reader of the log that does not read is told of.
-const LOG_STUCK_MS: u64 = 2000;
-
-/// `health`.
-struct Health(ServingStatus, v1::LogState);
-
-impl Report for Health {
-    fn text(&self) -> String {
-        format!("{}\n", self.0.as_str_name())
-    }
-
-    fn json(&self) -> Value {
-        let mut health = json!({ "status": self.0.as_str_name() });
-        let warnings = self.warnings();
-        if !warnings.is_empty() {
-            health["warnings"] = warnings.into();
-        }
-        health
-    }
-
-    /// Forwarding goes on while the log is not read, so the switch is healthy all the same.
-    fn warnings(&self) -> Vec<String> {
-        let stuck = self.1.stuck_ms;
-        let warning =
-            || format!("the log's reader has not read for {} s; `vsctl log-show` counts lost lines", stuck / 1000);
-        (stuck >= LOG_STUCK_MS).then(warning).into_iter().collect()
-    }
-
-    fn verdict(&self) -> Result<(), Error> {
-        if self.0 == ServingStatus::Serving { Ok(()) } else { Err(Error::Unhealthy) }
-    }
 }
 
 const CLIENT_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -281,22 +229,5 @@ NUMBER  NAME       MEANING
         assert!(text.ends_with("port types: dpdk tap\ndrop reasons: eth_short same_port\n"), "{text}");
         let json = capabilities.json();
         assert_eq!((&json["limits"]["ports_max"], &json["port_types"]), (&json!(1024), &json!(["dpdk", "tap"])));
-    }
-
-    #[test]
-    fn only_a_serving_switch_is_healthy() {
-        let health = |status| Health(status, v1::LogState::default());
-        assert!(health(ServingStatus::Serving).verdict().is_ok());
-        assert_eq!(health(ServingStatus::Serving).text(), "SERVING\n");
-        assert!(health(ServingStatus::Serving).warnings().is_empty());
-        for status in [ServingStatus::NotServing, ServingStatus::Unknown, ServingStatus::ServiceUnknown] {
-            assert!(matches!(health(status).verdict(), Err(Error::Unhealthy)), "{status:?}");
-        }
-        assert_eq!(health(ServingStatus::NotServing).json(), json!({ "status": "NOT_SERVING" }));
-        let stuck = Health(ServingStatus::Serving, v1::LogState { stuck_ms: 12_345, ..Default::default() });
-        assert!(stuck.verdict().is_ok());
-        let want = "the log's reader has not read for 12 s; `vsctl log-show` counts lost lines";
-        assert_eq!(stuck.warnings(), [want]);
-        assert_eq!(stuck.json(), json!({ "status": "SERVING", "warnings": [want] }));
     }
 }

@@ -7,6 +7,7 @@ mod caps;
 mod conntrack;
 mod events;
 mod fdb;
+mod health;
 mod limits;
 mod perf;
 mod pipeline;
@@ -104,7 +105,8 @@ async fn ask<'a>(client: &'a Client, cli: &'a Cli, out: &'a mut dyn Write) -> Re
         Command::LogShow => statistics::log(client).await,
         Command::DropReasons => about::drop_reasons(client).await,
         Command::Capabilities => about::capabilities(client).await,
-        Command::Health => about::health(client).await,
+        Command::Health { part } => health::health(client, part.as_deref()).await,
+        Command::HealthShow => health::show(client).await,
         Command::Version => about::version(client).await,
         Command::Completion { shell } => Ok(Box::new(shell::completion(*shell))),
         Command::Man { verb } => Ok(Box::new(shell::man(verb.as_deref())?)),

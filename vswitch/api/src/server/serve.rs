@@ -23,7 +23,8 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
 use tonic_reflection::server::Builder;
 use vswitch_antrea_node::{Antrea, PERIOD, RETRY, maintain_wire, read_igmp, read_names, watch_links};
-use vswitch_control::{Switch, SwitchApi};
+use vswitch_control::health::{Condition, PARTS, Part};
+use vswitch_control::{Health as Parts, Switch, SwitchApi};
 use vswitch_proto::Services;
 use vswitch_proto::antrea::v1::egress_service_server as antrea_egress;
 use vswitch_proto::antrea::v1::event_service_server as antrea_event;
@@ -82,7 +83,8 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(500);
 /// Time for calls in flight to end when the server stops; then their connections are cut.
 pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
-/// Names under which health is told: the server as a whole, and each service.
+/// Names under which health is told as a whole: the server's, and each service's. Parts of the
+/// switch have names of their own ([`PARTS`]).
 pub(super) const HEALTH_NAMES: [&str; 28] = [
     "",
     bridge::SERVICE_NAME,
@@ -161,7 +163,7 @@ pub(super) async fn serve_api(
     let (abort, aborted) = watch::channel(false);
 
     let (reporter, health) = health_reporter();
-    set_health(&reporter, is_healthy(&switch).await).await;
+    set_health(&reporter, &health_of(&switch).await).await;
     let watching_health = tokio::spawn(watch_health(Arc::clone(&switch), reporter, stopping.clone()));
     let dummies = switch.dummies_enabled();
     let antrea = Antrea::new(Arc::clone(&switch), state_dir);
@@ -293,40 +295,58 @@ async fn write_behind(antrea: Arc<Antrea>) {
 }
 
 /// Asks the switch on a blocking thread, past the queue of calls: health must not wait for them.
-async fn is_healthy(switch: &Arc<dyn SwitchApi>) -> bool {
+async fn health_of(switch: &Arc<dyn SwitchApi>) -> Parts {
     let switch = Arc::clone(switch);
-    tokio::task::spawn_blocking(move || switch.healthy()).await.unwrap_or(false)
+    let failed =
+        || Parts { parts: vec![Part::new("workers", Some((Condition::Failing, "it cannot be asked".to_owned())))] };
+    tokio::task::spawn_blocking(move || switch.health()).await.unwrap_or_else(|_| failed())
 }
 
-async fn set_health(reporter: &HealthReporter, healthy: bool) {
-    let status = if healthy { ServingStatus::Serving } else { ServingStatus::NotServing };
+const fn status(good: bool) -> ServingStatus {
+    if good { ServingStatus::Serving } else { ServingStatus::NotServing }
+}
+
+/// Tells the health of the switch as a whole, and of each part. A part that is degraded is not
+/// served well, and the whole is.
+async fn set_health(reporter: &HealthReporter, health: &Parts) {
     for name in HEALTH_NAMES {
-        reporter.set_service_status(name, status).await;
+        reporter.set_service_status(name, status(health.is_serving())).await;
+    }
+    for part in &health.parts {
+        reporter.set_service_status(part.name, status(part.condition == Condition::Good)).await;
+    }
+}
+
+/// One line for each part that is another than before.
+fn log_health(before: Option<&Parts>, now: &Parts) {
+    for part in &now.parts {
+        let was = before.and_then(|before| before.parts.iter().find(|before| before.name == part.name));
+        let (name, reason, was) = (part.name, &part.reason, was.map(|part| part.condition).unwrap_or_default());
+        match part.condition {
+            condition if condition == was => {}
+            Condition::Good => tracing::info!(part = name, "healthy again"),
+            Condition::Degraded => tracing::error!(part = name, reason, "degraded: the switch forwards and obeys"),
+            Condition::Failing => tracing::error!(part = name, reason, "not healthy"),
+        }
     }
 }
 
 /// Tells changes of health; at the end tells that the server is gone, and ends the streams of those
 /// who watch.
 async fn watch_health(switch: Arc<dyn SwitchApi>, mut reporter: HealthReporter, mut stopping: watch::Receiver<bool>) {
-    let mut told = None;
+    let mut told: Option<Parts> = None;
     loop {
-        let healthy = is_healthy(&switch).await;
-        if told != Some(healthy) {
-            set_health(&reporter, healthy).await;
-            if !healthy {
-                tracing::error!("not healthy: a worker's heartbeat is overdue");
-            } else if told.is_some() {
-                tracing::info!("healthy again");
-            }
-            told = Some(healthy);
-        }
+        let health = health_of(&switch).await;
+        set_health(&reporter, &health).await;
+        log_health(told.as_ref(), &health);
+        told = Some(health);
         tokio::select! {
             () = tokio::time::sleep(HEALTH_INTERVAL) => {}
             _ = stopping.wait_for(|stopping| *stopping) => break,
         }
     }
-    set_health(&reporter, false).await;
-    for name in HEALTH_NAMES {
+    for name in HEALTH_NAMES.into_iter().chain(PARTS) {
+        reporter.set_service_status(name, ServingStatus::NotServing).await;
         reporter.clear_service_status(name).await;
     }
 }

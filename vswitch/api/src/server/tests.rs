@@ -259,6 +259,16 @@ async fn addresses_workers_and_numbers() {
     assert_eq!(mempool, Some(v1::Mempool { size: 1000, in_use: 10, heap_bytes: 1 << 20 }));
     let log = statistics.get_log(v1::GetLogRequest {}).await.expect("a log").into_inner().log;
     assert_eq!(log, Some(v1::LogState::default()), "no log is started in this process");
+    running.switch.disk.lock().insert("state", "full".to_owned());
+    let health = statistics.get_health(v1::GetHealthRequest {}).await.expect("an answer").into_inner();
+    let part = |name: &str, condition: v1::HealthCondition, reason: &str| v1::HealthPart {
+        name: name.to_owned(),
+        condition: condition.into(),
+        reason: reason.to_owned(),
+    };
+    let workers = part("workers", v1::HealthCondition::Good, "");
+    let parts = vec![workers, part("disk", v1::HealthCondition::Degraded, "state: full")];
+    assert_eq!(health, v1::GetHealthResponse { serving: true, parts });
     running.stop().await;
 }
 

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tonic::{Extensions, Status};
-use vswitch_control::{SwitchApi, SwitchError};
+use vswitch_control::{Health, SwitchApi, SwitchError};
 use vswitch_dataplane::meter::Rates;
 
 /// Calls of the switch at a time that read, and as many that change something. They block, and
@@ -54,6 +54,13 @@ impl Control {
     /// What one port may cost a worker.
     pub(crate) fn slow_path(&self) -> Rates {
         self.switch.slow_path()
+    }
+
+    /// How the switch is: on a blocking thread, past the queue of calls.
+    pub(super) async fn health(&self) -> Result<Health, Status> {
+        let switch = Arc::clone(&self.switch);
+        let health = tokio::task::spawn_blocking(move || switch.health()).await;
+        health.map_err(|error| Status::internal(format!("the call failed inside the switch: {error}; report it")))
     }
 
     /// Asks the switch something, on a blocking thread. What waits for a worker or a device is

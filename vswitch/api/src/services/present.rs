@@ -1,6 +1,7 @@
 //! From plain values to messages.
 
 use std::path::Path;
+use vswitch_control::health::{Condition, Health, Part};
 use vswitch_control::log_state::LogInfo;
 use vswitch_control::{
     BridgeInfo, CachesInfo, FailMode, FdbInfo, FdbStats, MempoolInfo, PortEvent, PortEventKind, PortInfo, RxqInfo,
@@ -264,6 +265,20 @@ pub(super) fn rxq(rxq: RxqInfo) -> v1::Rxq {
 pub(super) const fn mempool(mempool: MempoolInfo) -> v1::Mempool {
     let MempoolInfo { size, in_use, heap_bytes } = mempool;
     v1::Mempool { size, in_use, heap_bytes }
+}
+
+/// How the switch is.
+pub(super) fn health(health: Health) -> v1::GetHealthResponse {
+    let serving = health.is_serving();
+    let part = |part: Part| {
+        let condition = match part.condition {
+            Condition::Good => v1::HealthCondition::Good,
+            Condition::Degraded => v1::HealthCondition::Degraded,
+            Condition::Failing => v1::HealthCondition::Failing,
+        };
+        v1::HealthPart { name: part.name.to_owned(), condition: condition.into(), reason: part.reason }
+    };
+    v1::GetHealthResponse { serving, parts: health.parts.into_iter().map(part).collect() }
 }
 
 /// What became of lines of the log.

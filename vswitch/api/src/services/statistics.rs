@@ -49,6 +49,11 @@ impl v1::statistics_service_server::StatisticsService for Statistics {
     async fn get_log(&self, _: Request<v1::GetLogRequest>) -> Result<Response<v1::GetLogResponse>, Status> {
         Ok(Response::new(v1::GetLogResponse { log: Some(present::log(&LOG.info())) }))
     }
+
+    /// Likewise.
+    async fn get_health(&self, _: Request<v1::GetHealthRequest>) -> Result<Response<v1::GetHealthResponse>, Status> {
+        Ok(Response::new(present::health(self.0.health().await?)))
+    }
 }
 
 #[cfg(test)]

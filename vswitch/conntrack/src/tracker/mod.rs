@@ -52,7 +52,7 @@ pub use ports::{PORTS, PortCount, Share};
 
 #[cfg(test)]
 pub(crate) use hot::slid;
-pub use saved::{RestoreError, Restored, Saved};
+pub use saved::{Moment, RestoreError, Restored, Saved};
 
 use crate::{Direction, Memory, Ordinary, Policy, Tuple};
 use arena::{Arena, Locked, Spot};

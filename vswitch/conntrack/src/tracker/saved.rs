@@ -4,18 +4,22 @@
 //! the names of ports that have connections, one record for each connection and each expected one,
 //! an end with their numbers, and the checksum of all that. A connection names its port by the
 //! place of the name among them. A port that has that name, then or later, has those connections;
-//! what the share rule says of it does not count for them. Files of version 1 name no ports: their
-//! connections count for none.
+//! what the share rule says of it does not count for them.
+//!
+//! Versions: files of version 1 name no ports, and their connections count for none. Before version
+//! 3 only the machine's clock says when a file was written. The switch reads all three. A file of
+//! each is in `tests/golden`.
 //!
 //! Nothing in it means something to this process alone: no place, no key of a hash, no reading of
 //! its clock. Times are what was left, or what had passed, in milliseconds; what passed between
-//! writing and reading is taken off by the machine's clock, as far as that went forward.
+//! writing and reading is taken off ([`Moment::since`]).
 //!
 //! It is read into an empty table, of any size that has room for all, and wholly or not at all: a
 //! connection that is missing would be picked up in the middle and judged anew, one that is half
 //! right would pass where it may not. Who reads must not trust it: every word is checked, and what
 //! the checks let through is a connection as any other.
 
+mod moment;
 mod port;
 mod record;
 
@@ -26,17 +30,19 @@ use super::ports::Slot;
 use super::sync::Patience;
 use super::{Count, Filter, Hit, Tracker, Words};
 use crate::{Checksum, Direction};
+pub use moment::Moment;
 use record::Record;
 use std::io::{self, BufReader, Read, Write};
+use std::ops::RangeInclusive;
 
 /// What a file begins with.
 const MAGIC: u64 = u64::from_le_bytes(*b"vswconns");
 
 /// Of the format.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
-/// The format before, which names no ports.
-const UNNAMED: u64 = 1;
+/// Formats before, whose head has the machine's clock only. The first one names no ports.
+const CLOCK_ONLY: RangeInclusive<u64> = 1..=2;
 
 /// Kinds of records, the lowest byte of their first word.
 const END: u64 = 0;
@@ -192,18 +198,19 @@ impl<R: Read> Input<R> {
 
 impl Tracker {
     /// Writes all connections, and those that are expected, for [`Self::restore`]. `now` is the
-    /// tracker's clock, `unix_ms` the machine's. Holds one connection at a time, so that nobody
+    /// tracker's clock, `at` the machine's. Holds one connection at a time, so that nobody
     /// waits for it; what happens meanwhile may be in it or not: whoever wants all of it writes
     /// when nobody tracks any more. Connections that a worker is in the middle of are left out, if
     /// it stays there.
     ///
     /// # Errors
     /// Those of `to`; what was written then is of no use.
-    pub fn save(&self, now: u64, unix_ms: u64, to: &mut impl Write) -> io::Result<Saved> {
+    pub fn save(&self, now: u64, at: &Moment, to: &mut impl Write) -> io::Result<Saved> {
         let mut saved = Saved::default();
         let words = Vec::with_capacity(CHUNK + record::WORDS_MAX);
         let mut output = Output { to, checksum: Checksum::default(), words, bytes: 0 };
-        output.put(&[MAGIC, VERSION, unix_ms]);
+        output.put(&[MAGIC, VERSION]);
+        output.put(&at.words());
         let mut words = Vec::with_capacity(record::WORDS_MAX);
         let ports = port::Numbers::write(&self.ports.names(), &mut output);
         let mut patience = Patience::looks(LOOKS);
@@ -237,18 +244,17 @@ impl Tracker {
     }
 
     /// Reads what [`Self::save`] wrote into this table, which is empty and which nobody uses yet.
-    /// `now` is the tracker's clock, `unix_ms` the machine's: if that was put back meanwhile, no
-    /// time has passed. Limits of zones do not count: what there was stays. A zone that told
-    /// established from new by answers does so again.
+    /// `now` is the tracker's clock, `at` the machine's. Limits of zones do not count: what there
+    /// was stays. A zone that told established from new by answers does so again.
     ///
     /// # Errors
     /// When all of it cannot be there; then nothing of it is.
-    pub fn restore(&self, now: u64, unix_ms: u64, from: impl Read) -> Result<Restored, RestoreError> {
+    pub fn restore(&self, now: u64, at: &Moment, from: impl Read) -> Result<Restored, RestoreError> {
         if self.living().next().is_some() {
             return Err(RestoreError::NotEmpty);
         }
         let mut zones = Vec::new();
-        let restored = self.read(now, unix_ms, from, &mut zones);
+        let restored = self.read(now, at, from, &mut zones);
         match restored {
             Ok(_) => zones.into_iter().for_each(|zone| self.zones.set_waits_for_answer(zone, true)),
             Err(_) => {
@@ -259,17 +265,18 @@ impl Tracker {
         restored
     }
 
-    fn read(&self, now: u64, unix_ms: u64, from: impl Read, zones: &mut Vec<u16>) -> Result<Restored, RestoreError> {
+    fn read(&self, now: u64, at: &Moment, from: impl Read, zones: &mut Vec<u16>) -> Result<Restored, RestoreError> {
         let mut input =
             Input { from: BufReader::with_capacity(CHUNK * 8, from), checksum: Checksum::default(), record: 0 };
         if input.word()? != MAGIC {
             return Err(RestoreError::Magic);
         }
-        match input.word()? {
-            VERSION | UNNAMED => {}
+        let written = match input.word()? {
+            VERSION => Moment::of_words(input.words()?),
+            version if CLOCK_ONLY.contains(&version) => Moment { unix_ms: input.word()?, ..Moment::default() },
             other => return Err(RestoreError::Version(other)),
-        }
-        let elapsed_ms = unix_ms.saturating_sub(input.word()?);
+        };
+        let elapsed_ms = at.since(&written);
         let mut restored = Restored { elapsed_ms, ..Restored::default() };
         let mut waits = vec![false; 1 << 16];
         let mut ports = port::Names::default();

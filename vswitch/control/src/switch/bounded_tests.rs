@@ -49,7 +49,7 @@ fn read(switch: &Switch) -> usize {
     let input = TraceInput::Flow("in_port=1".to_owned());
     switch.trace(bridge, &input, &TraceHow::default()).expect("a story");
     let _ = (switch.megaflows(None), switch.rxqs(), switch.routes(), switch.neighbours(), switch.tunnel_listeners());
-    let _ = (switch.neighbour_stats(), switch.mempool(), switch.workers(), switch.healthy());
+    let _ = (switch.neighbour_stats(), switch.mempool(), switch.workers(), switch.health());
     assert_eq!(switch.bridges().len(), 1);
     switch.ports(bridge).expect("ports").len()
 }

@@ -6,6 +6,7 @@
 
 use super::Switch;
 use super::companion::Companion;
+use crate::health::Pulse;
 use crate::info::SwitchError;
 use parking_lot::Mutex;
 use std::sync::{Arc, mpsc};
@@ -170,13 +171,15 @@ impl Switch {
 }
 
 /// Starts the thread that expires connections and distributes events.
-pub(super) fn start(conntrack: Arc<Conntrack>, events: Arc<ConnectionEvents>) -> Companion {
-    let run = move |stopped: &mpsc::Receiver<()>| maintain(conntrack.tracker(), &events, stopped);
+pub(super) fn start(conntrack: Arc<Conntrack>, events: Arc<ConnectionEvents>, pulse: Arc<Pulse>) -> Companion {
+    pulse.beat();
+    let run = move |stopped: &mpsc::Receiver<()>| maintain(conntrack.tracker(), &events, &pulse, stopped);
     Companion::start("conntrack", "connections do not expire", run)
 }
 
-fn maintain(tracker: &Tracker, events: &ConnectionEvents, stopped: &mpsc::Receiver<()>) {
+fn maintain(tracker: &Tracker, events: &ConnectionEvents, pulse: &Pulse, stopped: &mpsc::Receiver<()>) {
     loop {
+        pulse.beat();
         tracker.expire(Millis::now().0);
         let is_watched = events.distribute(tracker);
         let is_idle = !is_watched && tracker.counts().connections == 0;
@@ -284,7 +287,7 @@ mod tests {
         policy.set(vswitch_conntrack::Class::UdpFirst, 1);
         tracker.set_policy(1, Some(policy));
         open(&conntrack, 0..1000);
-        let companion = start(Arc::clone(&conntrack), events);
+        let companion = start(Arc::clone(&conntrack), events, Arc::new(Pulse::new()));
         let begin = std::time::Instant::now();
         while tracker.counts().connections > 0 {
             assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", tracker.counts());

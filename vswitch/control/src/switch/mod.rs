@@ -34,6 +34,7 @@ mod companion;
 pub mod conntrack;
 mod dummy;
 mod fdb;
+mod healthy;
 mod interfaces;
 mod modify;
 mod monitor;
@@ -57,8 +58,7 @@ use parking_lot::Mutex;
 use state::State;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicBool;
 pub use stop::Stopped;
 use tokio::sync::broadcast;
 use view::{Shown, View};
@@ -67,12 +67,6 @@ use vswitch_dataplane::meter::Rates;
 use vswitch_dataplane::time::Millis;
 use vswitch_dataplane::worker::{Publisher, Worker};
 use vswitch_dpdk::{Mempool, lcore};
-
-/// A worker whose heart has not beaten for this long is not healthy.
-const HEARTBEAT_MAX_MS: u64 = 1000;
-
-/// A switch whose mbuf pool has been empty for so long is not healthy, in seconds.
-const STARVED_S: u32 = 3;
 
 /// The running switch. Every method may be called from any thread; changes are serialised. Methods
 /// block (a device may take 100 ms to open): call them from a blocking context.
@@ -93,8 +87,7 @@ pub struct Switch {
     /// What workers' caches count goes to rules, groups and tables through it. Locked last.
     collector: Mutex<Collector>,
     stopped: AtomicBool,
-    /// Seconds for which the mbuf pool has been empty.
-    starved_s: AtomicU32,
+    watched: healthy::Watched,
     /// Where connections are over a restart.
     connections_file: Option<PathBuf>,
     access: Access,
@@ -178,16 +171,6 @@ impl Switch {
     #[must_use]
     pub fn slow_path(&self) -> Rates {
         self.slow_path
-    }
-
-    /// Whether every worker's heart beat within the last second, and there are mbufs to receive
-    /// into (gRPC health).
-    #[must_use]
-    pub fn healthy(&self) -> bool {
-        let engine = self.engine.lock();
-        let beats = |worker: &Worker| heartbeat_age(worker) <= HEARTBEAT_MAX_MS;
-        let starved = self.starved_s.load(Relaxed) >= STARVED_S;
-        !self.stopped.load(Relaxed) && !starved && !engine.workers.is_empty() && engine.workers.iter().all(beats)
     }
 }
 

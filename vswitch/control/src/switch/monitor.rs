@@ -1,13 +1,14 @@
 //! What happens without being asked: link events, announcements, guests that misbehave, timeouts of
 //! flows, ageing, load samples.
 
+use super::Switch;
 use super::announce::Announcer;
 use super::change::{Step, Turn};
 #[cfg(feature = "dpdk")]
 use super::closing::Closing;
 use super::companion::Companion;
+use super::healthy::STARVED_S;
 use super::port_state::PortState;
-use super::{STARVED_S, Switch};
 use crate::info::{PortEventKind, SwitchError};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak, mpsc};
@@ -26,6 +27,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Starts the thread that does it.
 pub(super) fn start(switch: &Arc<Switch>, announce: bool) -> Companion {
     let weak = Arc::downgrade(switch);
+    switch.watched.monitor.beat();
     Companion::start("monitor", "no link events, no ageing", move |stopped| watch(&weak, announce, stopped))
 }
 
@@ -34,6 +36,7 @@ fn watch(switch: &Weak<Switch>, announce: bool, stopped: &mpsc::Receiver<()>) {
     let mut announcer = Announcer::default();
     while matches!(stopped.recv_timeout(LINK_PERIOD), Err(mpsc::RecvTimeoutError::Timeout)) {
         let Some(switch) = switch.upgrade() else { return };
+        switch.watched.monitor.beat();
         switch.publisher.drop_retired();
         vswitch_dpdk::vhost::maintain();
         switch.end_openings();
@@ -117,6 +120,7 @@ impl Switch {
             Ok(())
         });
         self.look_at_pool();
+        self.look_at_disk();
         self.age();
     }
 
@@ -145,15 +149,15 @@ impl Switch {
     fn look_at_pool(&self) {
         let engine = self.engine.lock();
         let Some(pool) = &engine.pool else { return };
-        let seconds = self.starved_s.load(Relaxed);
+        let seconds = self.watched.starved_s.load(Relaxed);
         if pool.alloc().is_some() {
-            self.starved_s.store(0, Relaxed);
+            self.watched.starved_s.store(0, Relaxed);
             if seconds >= STARVED_S {
                 tracing::info!(seconds, "the mbuf pool has mbufs again");
             }
             return;
         }
-        self.starved_s.store(seconds.saturating_add(1), Relaxed);
+        self.watched.starved_s.store(seconds.saturating_add(1), Relaxed);
         if seconds + 1 == STARVED_S {
             let (mbufs, in_use) = (pool.size(), pool.in_use());
             tracing::error!(mbufs, in_use, "the mbuf pool is empty: ports receive nothing; the switch is not healthy");

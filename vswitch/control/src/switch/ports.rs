@@ -52,7 +52,8 @@ impl Switch {
             Ok(opened) => Ok(opened),
             Err(error) if asker == Asker::File => Err(match error {
                 NotOpened::Failed(reason) => (reason, false),
-                NotOpened::Late | NotOpened::Stopping => (opening::TOO_LATE.to_owned(), true),
+                NotOpened::Late => (opening::TOO_LATE.to_owned(), true),
+                NotOpened::Stopping => ("the switch is stopping".to_owned(), true),
             }),
             Err(error) => {
                 if !matches!(error, NotOpened::Late) {

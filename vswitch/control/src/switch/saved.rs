@@ -4,8 +4,13 @@
 use crate::stored;
 use std::path::Path;
 use std::time::Instant;
+use vswitch_conntrack::Moment;
 use vswitch_dataplane::conntrack::Conntrack;
 use vswitch_dataplane::time::{Millis, unix_ms};
+use vswitch_dpdk::process::boottime_ms;
+
+/// Says which boot of the machine this is.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Reads what [`save`] wrote into an empty table. Whatever is wrong with the file is logged, and
 /// the table stays empty: the switch starts all the same.
@@ -17,7 +22,7 @@ pub(super) fn restore(conntrack: &Conntrack, file: &Path) {
             tracing::info!(file = %file.display(), "no connections of before: there is no such file");
             return;
         }
-        Ok(Some((from, _))) => conntrack.tracker().restore(Millis::now().0, unix_ms(), from),
+        Ok(Some((from, _))) => conntrack.tracker().restore(Millis::now().0, &moment(), from),
         Err(error) => Err(error.into()),
     };
     match read {
@@ -53,7 +58,7 @@ pub(super) fn use_up(file: &Path) {
 /// those are in the middle of is left out.
 pub(super) fn save(conntrack: &Conntrack, file: &Path, stuck: &[usize]) {
     let begin = Instant::now();
-    match stored::replace(file, |to| conntrack.tracker().save(Millis::now().0, unix_ms(), to)) {
+    match stored::replace(file, |to| conntrack.tracker().save(Millis::now().0, &moment(), to)) {
         Ok(saved) => tracing::info!(
             file = %file.display(),
             connections = saved.connections,
@@ -67,6 +72,20 @@ pub(super) fn save(conntrack: &Conntrack, file: &Path, stuck: &[usize]) {
             tracing::error!(file = %file.display(), %error, "connections are lost: they cannot be written");
         }
     }
+}
+
+/// The machine's clocks.
+fn moment() -> Moment {
+    let boot = std::fs::read_to_string(BOOT_ID).ok().and_then(|text| boot(&text));
+    if boot.is_none() {
+        tracing::warn!("{BOOT_ID} cannot be read: steps of the clock while the switch is stopped count");
+    }
+    Moment { unix_ms: unix_ms(), boot: boot.unwrap_or_default(), boot_ms: boottime_ms() }
+}
+
+/// A UUID of the kernel (random(4)) as a number.
+fn boot(text: &str) -> Option<u128> {
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
 }
 
 fn ms(begin: Instant) -> u64 {
@@ -102,6 +121,15 @@ mod tests {
         let third = conntrack(64);
         restore(&third, &file);
         assert_eq!(count(&third), 0, "whoever was killed has none");
+    }
+
+    #[test]
+    fn the_boot_and_its_time_are_known() {
+        assert_eq!(boot("00000000-0000-0000-0000-00000000002a\n"), Some(42));
+        assert_eq!(boot(""), None);
+        let (first, second) = (moment(), moment());
+        assert!(first.boot != 0 && first.boot == second.boot, "{first:?} {second:?}");
+        assert!(0 < first.boot_ms && first.boot_ms <= second.boot_ms, "{first:?} {second:?}");
     }
 
     #[test]

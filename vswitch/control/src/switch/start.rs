@@ -1,6 +1,7 @@
 //! Starting: EAL, pool, workers, then bridges and ports.
 
 use super::conntrack::{self, ConnectionEvents};
+use super::healthy::Watched;
 use super::state::State;
 use super::view::Shown;
 use super::{Engine, Switch, monitor, saved};
@@ -9,7 +10,7 @@ use crate::config::{ConntrackConfig, DpdkConfig, SwitchConfig};
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::sync::broadcast;
 use vswitch_dataplane::cache::Collector;
@@ -37,6 +38,16 @@ impl Switch {
     /// When EAL, the mbuf pool or a worker cannot start, or the configuration contradicts itself.
     /// Nothing is left running.
     pub fn start(config: &SwitchConfig) -> anyhow::Result<Arc<Self>> {
+        let switch = Self::prepare(config)?;
+        switch.configure(config)?;
+        Ok(switch)
+    }
+
+    /// The first half of [`Self::start`]: EAL and the workers. [`Self::configure`] is to follow.
+    ///
+    /// # Errors
+    /// When EAL, the mbuf pool or a worker cannot start.
+    pub fn prepare(config: &SwitchConfig) -> anyhow::Result<Arc<Self>> {
         let (engine, publisher, state) = start_engine(config)?;
         let (events, _) = broadcast::channel(limits::PORT_EVENTS_QUEUED);
         let collector = Mutex::new(Collector::new(publisher.caches.iter().cloned()));
@@ -51,7 +62,7 @@ impl Switch {
             state: Mutex::new(Some(state)),
             engine: Mutex::new(engine),
             stopped: AtomicBool::new(false),
-            starved_s: AtomicU32::new(0),
+            watched: Watched::new(),
             connections_file: config.conntrack.state_file.clone(),
             access: Access::new(config),
         });
@@ -63,9 +74,26 @@ impl Switch {
         if let Some(file) = &config.conntrack.state_file {
             saved::use_up(file);
         }
+        Ok(switch)
+    }
+
+    /// The second half of [`Self::start`]: bridges, ports, routes, the threads of the control side.
+    /// [`Self::hurry`] cuts it short: then no port is added any more, and the switch is to be
+    /// stopped.
+    ///
+    /// # Errors
+    /// When the configuration contradicts itself.
+    pub fn configure(self: &Arc<Self>, config: &SwitchConfig) -> anyhow::Result<()> {
+        let switch = self;
         for (bridge, ports) in &config.bridges {
+            if switch.is_hurried() {
+                return Ok(());
+            }
             switch.add_bridge(bridge.clone()).with_context(|| format!("bridge {}", bridge.name))?;
             for port in ports {
+                if switch.is_hurried() {
+                    return Ok(());
+                }
                 switch
                     .add_configured_port(&bridge.name, port.clone())
                     .with_context(|| format!("bridge {}, port {}", bridge.name, port.name))?;
@@ -74,9 +102,10 @@ impl Switch {
         for route in &config.routes {
             switch.add_route(route).with_context(|| format!("route by port {}", route.port))?;
         }
-        let tending = conntrack::start(switch.conntrack(), Arc::clone(&switch.connection_events));
-        switch.engine.lock().companions = vec![monitor::start(&switch, config.debug.announce), tending];
-        Ok(switch)
+        let pulse = Arc::clone(&switch.watched.conntrack);
+        let tending = conntrack::start(switch.conntrack(), Arc::clone(&switch.connection_events), pulse);
+        switch.engine.lock().companions = vec![monitor::start(switch, config.debug.announce), tending];
+        Ok(())
     }
 }
 

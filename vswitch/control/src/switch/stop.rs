@@ -18,6 +18,10 @@ const STOP_BUDGET: Duration = Duration::from_secs(1);
 /// Time for workers to end that do move, where another does not.
 const END_SOON: Duration = Duration::from_millis(100);
 
+/// Between two looks whether EAL's thread is done.
+#[cfg(feature = "dpdk")]
+const LOOK: Duration = Duration::from_millis(1);
+
 /// How the switch has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
@@ -25,6 +29,15 @@ pub enum Stopped {
     Clean,
     /// Something does not end: the process is to exit at once, without destructors.
     Left,
+}
+
+/// What EAL's thread still does at a time.
+#[cfg(feature = "dpdk")]
+fn at_work(eal: &vswitch_dpdk::eal::Eal, until: Instant) -> Option<vswitch_dpdk::eal::Busy> {
+    while eal.at_work().is_some() && Instant::now() < until {
+        std::thread::sleep(LOOK);
+    }
+    eal.at_work()
 }
 
 impl Switch {
@@ -74,7 +87,7 @@ impl Switch {
             saved::save(&self.publisher.conntrack, file, &stuck);
         }
         #[cfg(feature = "dpdk")]
-        if let Some(busy) = eal.as_ref().and_then(|eal| eal.busy()) {
+        if let Some(busy) = eal.as_ref().and_then(|eal| at_work(eal, until)) {
             tracing::error!("{busy}: EAL is left to the process's end");
             clean = false;
         }

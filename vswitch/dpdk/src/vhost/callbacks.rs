@@ -2,7 +2,7 @@
 
 use super::features;
 use super::guard::GuardVerdict;
-use super::message::{CONTEXT_LEN, Message};
+use super::message::{CONTEXT_LEN, Message, SET_MEM_TABLE};
 use super::shared::{self, Shared};
 use dpdk_sys as sys;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -107,7 +107,13 @@ unsafe extern "C" fn before_message(vid: c_int, context: *mut c_void) -> sys::rt
 unsafe extern "C" fn after_message(vid: c_int, context: *mut c_void) -> sys::rte_vhost_msg_result {
     if let Some(shared) = socket_of(vid) {
         // SAFETY: as the library calls it.
-        shared.after_message(vid, &unsafe { message(context) });
+        let message = unsafe { message(context) };
+        // SAFETY: the device exists during its message; the advice changes neither contents nor
+        // protection.
+        if message.request() == SET_MEM_TABLE && unsafe { sys::vs_vhost_hide(vid) } != 0 {
+            tracing::debug!(vid, "a core file would hold memory of this guest");
+        }
+        shared.after_message(vid, &message);
     }
     sys::RTE_VHOST_MSG_RESULT_NOT_HANDLED
 }

@@ -71,11 +71,33 @@ impl Switch {
     ///
     /// # Panics
     /// When it does not start; the message has its log.
+    #[allow(dead_code)] // not every test needs it
     pub(crate) fn start_behind(library: &Path, config: &str) -> Self {
         Self::launch(config, &[], None, None, Some(library))
     }
 
+    /// Starts a switch, and waits for nothing.
+    ///
+    /// # Panics
+    /// When there is no such program.
+    #[allow(dead_code)] // not every test needs it
+    pub(crate) fn start_unready(config: &str) -> Self {
+        Self::launch_unready(config, &[], None, None, None)
+    }
+
     fn launch(
+        config: &str,
+        arguments: &[&str],
+        netns: Option<String>,
+        log: Option<PipeWriter>,
+        preload: Option<&Path>,
+    ) -> Self {
+        let mut switch = Self::launch_unready(config, arguments, netns, log, preload);
+        switch.wait_until_healthy();
+        switch
+    }
+
+    fn launch_unready(
         config: &str,
         arguments: &[&str],
         netns: Option<String>,
@@ -98,9 +120,7 @@ impl Switch {
         fs::write(dir.path().join("vswitchd.toml"), text).expect("the configuration is written");
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let child = spawn(dir.path(), &arguments, netns.as_deref(), log, preload);
-        let mut switch = Self { child, dir, arguments, netns };
-        switch.wait_until_healthy();
-        switch
+        Self { child, dir, arguments, netns }
     }
 
     /// Starts it again after [`Switch::kill`] or [`Switch::terminate`], with the same

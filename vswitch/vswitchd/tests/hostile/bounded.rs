@@ -6,6 +6,7 @@
 
 use crate::bed::{BRIDGE, Bed, udp};
 use crate::common::{Switch, number, run, unique, wait_for};
+use crate::node;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -14,7 +15,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 /// Any wait of this test: a hang, not a delay, is what fails it.
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Stops the thread of its argument until its standard input ends.
 const HOLD: &str = r#"
@@ -62,21 +63,26 @@ fn bed(ports: u32, dpdk: &str, sections: &str) -> Bed {
     Bed::starting(start, ports, "", sections)
 }
 
-/// A worker that does not move, until this is dropped.
-struct Held(Child);
+/// A thread that does not move, until this is dropped.
+pub(crate) struct Held(Child);
 
 impl Held {
     fn worker(switch: &Switch, core: u32) -> Self {
+        Self::thread(switch, &format!("worker-{core}"))
+    }
+
+    /// A thread by its name.
+    pub(crate) fn thread(switch: &Switch, thread: &str) -> Self {
         let tasks = fs::read_dir(format!("/proc/{}/task", switch.pid())).expect("threads");
         let name = |task: &fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
         let mut tasks = tasks.map(|task| task.expect("a thread"));
-        let task = tasks.find(|task| name(task).trim() == format!("worker-{core}")).expect("a worker on that core");
+        let task = tasks.find(|task| name(task).trim() == thread).expect("a thread of that name");
         let mut python = Command::new("python3");
         python.args(["-c", HOLD]).arg(task.file_name()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut holder = python.spawn().expect("python3 runs");
         let mut line = String::new();
         BufReader::new(holder.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        assert_eq!(line, "held\n", "the worker is not held");
+        assert_eq!(line, "held\n", "the thread is not held");
         Self(holder)
     }
 }
@@ -252,6 +258,56 @@ fn a_device_that_does_not_answer_holds_up_nobody() {
     assert_eq!(status.code(), Some(1), "{}", bed.switch.log());
     assert!(bed.switch.log().contains("EAL is busy with device net_virtio_user_mute2"), "{}", bed.switch.log());
     drop(ended(opening));
+}
+
+/// SIGTERM ends a switch that starts, though the device of a configured port does not answer: it
+/// does not wait until that one is given up.
+#[test]
+fn a_switch_that_starts_stops_though_a_device_does_not_answer() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("mute.sock");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    listener.set_nonblocking(true).expect("a socket");
+    let port = |name: &str, kind: &str| format!("[[bridge.port]]\nname = {name:?}\n{kind}\n\n");
+    let devargs = format!("net_virtio_user0,path={},queue_size=256", path.display());
+    let mut switch = Switch::start_unready(&format!(
+        "[[bridge]]\nname = {BRIDGE:?}\n\n{}{}",
+        port("mute", &format!("type = \"dpdk\"\ndevargs = {devargs:?}")),
+        port("next", "type = \"tap\"\ninterface = \"vbnext\""),
+    ));
+    let mut peer = None;
+    wait_for("the device is being opened", LIMIT, || {
+        peer = peer.take().or_else(|| listener.accept().ok());
+        peer.is_some()
+    });
+    let status = switch.terminate();
+    let log = switch.log();
+    assert_eq!(status.code(), Some(1), "its device did not end: {log}");
+    assert!(log.contains("EAL is busy with device net_virtio_user0") && log.contains("SIGTERM: stopping"), "{log}");
+    assert!(!log.contains("did not answer in time"), "it waited for the device: {log}");
+    assert!(!log.contains("ready: "), "{log}");
+}
+
+/// A sync waits for a worker, under its own lock. Whoever asks how the Node is does not wait for
+/// it, and is told how the Node was.
+#[test]
+fn a_sync_that_waits_holds_up_nobody_who_asks_how_the_node_is() {
+    let bed = two_workers("");
+    bed.vsctl("del-flows", &[], None).expect("no flows");
+    node::initialize(&bed);
+    node::sync(&bed, 1, node::pod(10));
+    assert_eq!(node::round(&bed), 1);
+    let flows = || bed.vsctl("dump-flows", &["--no-stats"], None).expect("flows");
+    let before = flows();
+    let held = Held::worker(&bed.switch, 1);
+    let sync = node::sync_beside(&bed.switch, 2, node::pod(11));
+    wait_for("the sync writes", LIMIT, || flows() != before);
+    assert_eq!(node::round(&bed), 1, "as before the sync");
+    assert!(!sync.is_finished(), "its worker is held");
+    drop(held);
+    let done = sync.join().expect("no panic").expect("a sync");
+    assert!(done.gate_open, "{done:?}");
+    assert_eq!(node::round(&bed), 2);
 }
 
 /// Flows of a transaction, in lines.

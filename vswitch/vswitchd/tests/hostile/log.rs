@@ -3,7 +3,7 @@
 
 use crate::bed::{BRIDGE, Bed, udp};
 use crate::common::{Switch, number, run, wait_for};
-use frontend::{Frontend, REPLY_ACK, SEND_RARP, VERSION_1};
+use crate::frontend::{Frontend, REPLY_ACK, SEND_RARP, VERSION_1};
 use std::io::{PipeReader, Read, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -14,10 +14,6 @@ use vswitch_proto::v1::conntrack_service_client::ConntrackServiceClient;
 use vswitch_proto::v1::packet_service_client::PacketServiceClient;
 use vswitch_proto::v1::port_service_client::PortServiceClient;
 use vswitch_proto::v1::worker_service_client::WorkerServiceClient;
-
-#[allow(dead_code)] // a guest of others' tests, who does more
-#[path = "../../../dataplane/src/port/vhost/tests/frontend.rs"]
-mod frontend;
 
 /// Any wait of this test: a hang, not a delay, is what fails it.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -164,6 +160,7 @@ fn a_log_that_nobody_reads_stops_nothing() {
     let health = bed.switch.vsctl(&["health"]);
     assert!(health.status.success() && health.stdout == b"SERVING\n", "{health:?}");
     assert!(String::from_utf8_lossy(&health.stderr).contains("the log's reader has not read for "), "{health:?}");
+    wait_for("a probe is told", LIMIT, || !bed.switch.vsctl(&["health", "log"]).status.success());
     assert!(bed.switch.vsctl_ok(&["show"]).contains("guest"));
     let (from, to) = (bed.switch.port(BRIDGE, "p1"), bed.switch.port(BRIDGE, "p2"));
     assert_eq!((number(&from, "rx_packets"), number(&from, "rx_dropped")), (401, 0), "{from:#}");

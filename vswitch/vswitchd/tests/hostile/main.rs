@@ -11,19 +11,28 @@
 mod bed;
 mod bounded;
 mod budgets;
+mod clock;
 #[allow(clippy::duplicate_mod)]
 #[path = "../common/mod.rs"]
 mod common;
 mod connections;
+mod cores;
 mod fields;
+#[allow(dead_code)] // a guest of others' tests, who does more
+#[path = "../../../dataplane/src/port/vhost/tests/frontend.rs"]
+mod frontend;
+mod health;
 mod learning;
 mod limits;
 mod log;
 mod loops;
 mod malformed;
 mod meters;
+mod node;
 mod ports;
 mod refusals;
 mod shares;
 mod storms;
 mod transactions;
+
+use bounded::LIMIT;

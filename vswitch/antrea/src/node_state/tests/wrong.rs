@@ -1,6 +1,7 @@
 //! One object that is wrong, said twice, in conflict, early or of no use here takes nothing from
 //! any other.
 
+mod golden;
 mod peers;
 mod policies;
 mod random;

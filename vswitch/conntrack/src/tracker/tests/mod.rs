@@ -3,6 +3,7 @@
 mod answered;
 mod expected;
 mod forget;
+mod golden;
 mod life;
 mod model;
 mod oracle;

@@ -3,7 +3,7 @@
 use super::talk::{Talk, request, seen};
 use crate::tracker::hot::Mine;
 use crate::tracker::who::Who;
-use crate::{Config, Connection, Family, Filter, L4, Link, Owner, Seen, Tracker, tcp};
+use crate::{Config, Connection, Family, Filter, L4, Link, Moment, Owner, Seen, Tracker, tcp};
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
@@ -227,7 +227,7 @@ fn who_can_do_without_an_owner_that_does_not_move_does_not_wait() {
     assert!(tracker.pass(&owners[0], &links[0], None, 60, NOW), "it is inside from here on");
     let late = NOW + 1_000_000_000;
     let elsewhere = || {
-        let saved = tracker.save(NOW, 0, &mut Vec::new()).expect("room");
+        let saved = tracker.save(NOW, &Moment::default(), &mut Vec::new()).expect("room");
         (saved.connections, saved.left_out, tracker.expire(late))
     };
     let all = std::thread::scope(|scope| scope.spawn(elsewhere).join().expect("no panic"));

@@ -3,18 +3,27 @@
 
 use super::talk::{Talk, tuple};
 use crate::{
-    Checksum, Class, Config, Connection, Control, Direction, Expected, Filter, Helper, L4, Policy, Request,
+    Checksum, Class, Config, Connection, Control, Direction, Expected, Filter, Helper, L4, Moment, Policy, Request,
     RestoreError, Restored, Seen, Tracker, Tuple, tcp,
 };
 use proptest::prelude::*;
 
-/// Time on the machine's clock when a table is written.
-const WRITTEN: u64 = 1_700_000_000_000;
+/// When a table is written.
+pub(super) const WRITTEN: Moment =
+    Moment { unix_ms: 1_700_000_000_000, boot: 0x5eed_0000_0000_0000_0000_0000_0000_b007, boot_ms: 3_600_000 };
+
+/// So many milliseconds later, without a boot in between.
+fn later(ms: u64) -> Moment {
+    Moment { unix_ms: WRITTEN.unix_ms.saturating_add(ms), boot_ms: WRITTEN.boot_ms + ms, ..WRITTEN }
+}
+
+/// Bytes of a file's head.
+const HEAD: usize = 48;
 
 impl Talk {
     pub(super) fn saved(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let saved = self.tracker.save(self.now, WRITTEN, &mut bytes).unwrap();
+        let saved = self.tracker.save(self.now, &WRITTEN, &mut bytes).unwrap();
         assert_eq!((saved.bytes, saved.connections), (bytes.len() as u64, self.connections().len() as u64));
         bytes
     }
@@ -23,19 +32,19 @@ impl Talk {
     pub(super) fn again(bytes: &[u8], connections_max: usize, after: u64) -> (Self, Restored) {
         let mut talk = Self::new(connections_max);
         talk.now = 5;
-        let restored = talk.tracker.restore(talk.now, WRITTEN + after, bytes);
+        let restored = talk.tracker.restore(talk.now, &later(after), bytes);
         (talk, restored.unwrap_or_else(|error| panic!("{error}")))
     }
 
     /// As they are shown, but for what is this table's own.
-    fn shown(&self) -> Vec<Connection> {
+    pub(super) fn shown(&self) -> Vec<Connection> {
         let own = |c: Connection| Connection { id: 0, start_ms: c.age_ms(self.now), ..c };
         self.connections().into_iter().map(own).collect()
     }
 }
 
 /// Each kind of connection that there is.
-fn all_kinds() -> Talk {
+pub(super) fn all_kinds() -> Talk {
     let mut talk = Talk::new(64);
     talk.tracker.set_established_after_answer(7, true);
     talk.say(&[
@@ -71,7 +80,7 @@ fn what_is_written_is_read() {
         let zones = |talk: &Talk| talk.tracker.limits().1;
         assert_eq!(zones(&other), zones(&talk), "how many each zone has");
         assert_eq!(other.tracker.zones_established_after_answer(), [7]);
-        assert_eq!(other.saved()[24..], Talk::again(&other.saved(), 64, 0).0.saved()[24..], "again");
+        assert_eq!(other.saved()[HEAD..], Talk::again(&other.saved(), 64, 0).0.saved()[HEAD..], "again");
     }
 }
 
@@ -120,11 +129,13 @@ fn time_goes_on_and_never_back() {
     assert_eq!(restored.expired, (before.len() - left.len()) as u64);
     let later = |c: Connection| Connection { timeout_ms: c.timeout_ms - 29_500, start_ms: c.start_ms + 29_500, ..c };
     assert_eq!(other.shown(), left.into_iter().map(later).collect::<Vec<_>>());
-    // A clock that was put back: as if no time had passed.
-    let mut back = Talk::new(64);
-    back.now = 0;
-    back.tracker.restore(0, WRITTEN - 1_000_000, &bytes[..]).unwrap();
-    assert_eq!(back.shown(), before);
+    // A clock that was put forward or back by a day: as if nothing had been.
+    for unix_ms in [WRITTEN.unix_ms - 86_400_000, WRITTEN.unix_ms + 86_400_000] {
+        let mut stepped = Talk::new(64);
+        stepped.now = 0;
+        stepped.tracker.restore(0, &Moment { unix_ms, ..WRITTEN }, &bytes[..]).unwrap();
+        assert_eq!(stepped.shown(), before);
+    }
     // Whoever stops often does not live longer.
     let (other, _) = Talk::again(&Talk::again(&bytes, 64, 10_000).0.saved(), 64, 10_000);
     assert_eq!(other.shown()[0].timeout_ms + 20_000, before[0].timeout_ms);
@@ -137,7 +148,7 @@ fn limits_of_zones_do_not_count() {
     let bytes = all_kinds().saved();
     let talk = Talk::new(64);
     talk.tracker.set_default_limit(Some(1));
-    assert_eq!(talk.tracker.restore(0, WRITTEN, &bytes[..]).unwrap().connections, 10);
+    assert_eq!(talk.tracker.restore(0, &WRITTEN, &bytes[..]).unwrap().connections, 10);
 }
 
 /// FTP's control connection, whose text became longer.
@@ -166,7 +177,7 @@ fn what_was_added_to_a_payload_is_remembered() {
 
 fn restore(bytes: &[u8], connections_max: usize) -> (Tracker, Result<Restored, RestoreError>) {
     let tracker = Tracker::new(Config { connections_max });
-    let restored = tracker.restore(9, WRITTEN, bytes);
+    let restored = tracker.restore(9, &WRITTEN, bytes);
     (tracker, restored)
 }
 
@@ -188,7 +199,7 @@ fn a_file_that_was_cut_anywhere_leaves_an_empty_table() {
     let bytes = all_kinds().saved();
     let tracker = Tracker::new(Config { connections_max: 64 });
     let nothing = |bytes: &[u8]| {
-        let restored = tracker.restore(9, WRITTEN, bytes);
+        let restored = tracker.restore(9, &WRITTEN, bytes);
         assert_eq!(tracker.counts().connections, 0);
         restored.expect_err("it is not what was written")
     };
@@ -208,7 +219,7 @@ fn a_file_with_a_bit_turned_leaves_an_empty_table() {
     for bit in 0..bytes.len() * 8 {
         let mut other = bytes.clone();
         other[bit / 8] ^= 1 << (bit % 8);
-        assert!(tracker.restore(9, WRITTEN, &other[..]).is_err(), "bit {bit}");
+        assert!(tracker.restore(9, &WRITTEN, &other[..]).is_err(), "bit {bit}");
         assert_eq!(tracker.counts().connections, 0, "bit {bit}");
     }
     is_empty(tracker);
@@ -224,22 +235,13 @@ fn what_is_wrong_is_said() {
         restored.unwrap_err().to_string()
     };
     assert_eq!(said(&with(0, 7), 64), "it is no file of connections");
-    assert_eq!(said(&with(8, 3), 64), "it has format 3, and this is a switch of format 2");
+    assert_eq!(said(&with(8, 4), 64), "it has format 4, and this is a switch of format 3");
     assert_eq!(said(&with(16, 7), 64), "its checksum is wrong: it was changed after it was written");
-    assert_eq!(said(&with(24, 9), 64), "record 0: its kind is not known");
+    assert_eq!(said(&with(HEAD, 9), 64), "record 0: its kind is not known");
     assert!(said(&bytes, 9).contains("has more connections than this table has room for, 9"));
     let talk = all_kinds();
-    assert!(matches!(talk.tracker.restore(0, 0, &bytes[..]), Err(RestoreError::NotEmpty)));
+    assert!(matches!(talk.tracker.restore(0, &WRITTEN, &bytes[..]), Err(RestoreError::NotEmpty)));
     assert_eq!(talk.connections().len(), 10, "those are as they were");
-}
-
-/// What the release before wrote.
-#[test]
-fn a_file_of_the_first_format_is_read() {
-    let bytes = all_kinds().saved();
-    let first = [&bytes[..8], &words(&[1]), &bytes[16..bytes.len() - 8]].concat();
-    let (tracker, restored) = restore(&sealed(&first), 64);
-    assert_eq!((restored.unwrap().connections, tracker.counts().connections), (10, 10));
 }
 
 /// The same connection twice, with a checksum that is right.
@@ -248,7 +250,7 @@ fn a_tuple_is_somebodys_alone() {
     let mut talk = Talk::new(8);
     talk.say(&[("udp 1:1000>2:53", "commit", "new|trk")]);
     let bytes = talk.saved();
-    let (head, record) = (&bytes[..24], &bytes[24..bytes.len() - 32]);
+    let (head, record) = (&bytes[..HEAD], &bytes[HEAD..bytes.len() - 32]);
     let twice = sealed(&[head, record, record, &words(&[0, 2, 0])].concat());
     let (tracker, restored) = restore(&twice, 64);
     assert_eq!(restored.unwrap_err().to_string(), "record 1: another connection has its tuple");
@@ -387,13 +389,13 @@ fn a_million_connections_are_read_as_they_were() {
     }
     let begin = std::time::Instant::now();
     let mut bytes = Vec::new();
-    let saved = talk.tracker.save(talk.now, WRITTEN, &mut bytes).unwrap();
+    let saved = talk.tracker.save(talk.now, &WRITTEN, &mut bytes).unwrap();
     let written = begin.elapsed();
     let other = Tracker::new(Config { connections_max: MILLION as usize });
     let begin = std::time::Instant::now();
-    let restored = other.restore(5, WRITTEN, &bytes[..]).unwrap();
+    let restored = other.restore(5, &WRITTEN, &bytes[..]).unwrap();
     println!("{saved:?} written in {written:?}, read in {:?}", begin.elapsed());
     assert_eq!((saved.connections, restored.connections), (MILLION.into(), MILLION.into()));
-    assert_eq!(bytes.len(), 128 * MILLION as usize + 56);
+    assert_eq!(bytes.len(), 128 * MILLION as usize + 80);
     assert_eq!(other.counts().connections, u64::from(MILLION));
 }

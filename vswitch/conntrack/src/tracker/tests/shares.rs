@@ -187,10 +187,10 @@ fn a_file_gives_connections_back_to_ports_of_their_names() {
     flood(&before, 2, 0..3, true);
     flood(&before, 50, 0..4, true);
     let mut file = Vec::new();
-    before.save(NOW, 1, &mut file).unwrap();
+    before.save(NOW, &Moment::default(), &mut file).unwrap();
     let after = Tracker::new(Config { connections_max: 256 });
     after.add_port(9, "p0", Share::One);
-    assert_eq!(after.restore(NOW, 1, &file[..]).unwrap().connections, 34);
+    assert_eq!(after.restore(NOW, &Moment::default(), &file[..]).unwrap().connections, 34);
     let [p0, p2, none] = ["p0", "p2", ""].map(|name| count(&after, name));
     assert_eq!((p0.connections, p0.unanswered, p0.number), (27, 7, Some(9)), "a port that is there");
     assert_eq!((p2.connections, p2.unanswered, p2.number), (3, 0, None), "one that may come");

@@ -125,9 +125,9 @@ impl Bench {
             }
             Step::Restart => {
                 let mut file = Vec::new();
-                self.tracker.save(self.now, 1, &mut file).expect("memory");
+                self.tracker.save(self.now, &Moment::default(), &mut file).expect("memory");
                 let tracker = Tracker::new(Config { connections_max: Self::PLACES });
-                tracker.restore(self.now, 1, &file[..]).expect("what was written");
+                tracker.restore(self.now, &Moment::default(), &file[..]).expect("what was written");
                 for (port, name) in (0..).zip(&self.names) {
                     tracker.add_port(port, name, Share::One);
                 }

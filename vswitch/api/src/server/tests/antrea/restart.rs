@@ -2,7 +2,7 @@
 
 use super::{Running, mac, node, object, pod, round};
 use std::path::Path;
-use vswitch_conntrack::Tracker;
+use vswitch_conntrack::{Moment, Tracker};
 use vswitch_control::BridgeConfig;
 use vswitch_control::SwitchApi;
 use vswitch_dataplane::pipeline::FailMode;
@@ -240,8 +240,9 @@ fn restored_connections(switch: &Double) {
     (0..8).for_each(|port| connect(&earlier.conntrack, 65520, port, 0));
     (0..4).for_each(|port| connect(&earlier.conntrack, 1, port, 0));
     let mut file = Vec::new();
-    earlier.conntrack.tracker().save(Millis::now().0, 0, &mut file).expect("memory");
-    let restored = switch.conntrack.tracker().restore(Millis::now().0, 50_000, &file[..]).expect("what was written");
+    earlier.conntrack.tracker().save(Millis::now().0, &Moment::default(), &mut file).expect("memory");
+    let later = Moment { unix_ms: 50_000, ..Moment::default() };
+    let restored = switch.conntrack.tracker().restore(Millis::now().0, &later, &file[..]).expect("what was written");
     assert_eq!(restored.connections, 12);
 }
 
