@@ -4,10 +4,8 @@ that is denied is ever delivered. VSWITCH_RESTART_FULL=1: 1,000 Services of 10 e
 policies, in place of a tenth."""
 
 import itertools
-import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,12 +15,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "lib"))
 
-from vsw import daemon, machine, netns  # noqa: E402
+from vsw import machine  # noqa: E402
 from vsw.antrea import generated  # noqa: E402
+from vsw.antrea.four_pods import FourPods, kill  # noqa: E402
 from vsw.antrea.generated import PODS, PORT, SERVICE, addresses  # noqa: E402
 
 BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
-ENDS = ROOT / "tools" / "lib" / "vsw" / "antrea" / "ends.py"
 SIZE = generated.Size(1000, 10, 5000) if os.environ.get("VSWITCH_RESTART_FULL") else generated.Size(100, 10, 500)
 CONNECTIONS = 5  # to each address
 # Clients' own ports, below those that kernels give: none is used both straight and by the Service.
@@ -32,83 +30,21 @@ OWN_PORTS = itertools.count(10_000, 2 * CONNECTIONS)
 SYNC_S = 180  # at most, on a busy machine with a build for debugging
 
 
-class End:
-    """A program of `ends.py` in a Pod."""
-
-    def __init__(self, test, space, *words):
-        self.words, pipe = words, subprocess.PIPE
-        self.process = space.spawn(sys.executable, "-B", ENDS, *words, stdin=pipe, stdout=pipe, text=True)
-        test.addCleanup(self.end)
-
-    def report(self):
-        """What it has counted."""
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline() or '{"ended": true}')
-
-    def end(self):
-        """Ends it."""
-        machine.end(self.process)
-        self.process.stdin.close()
-        self.process.stdout.close()
-
-
 class Restart(unittest.TestCase):
-    """A Node with four Pods, behind pairs of interfaces, which outlive the switch."""
+    """The Node with its agent."""
 
     def setUp(self):
         self.directory = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="vswitch-restart.")))
-        self.kept = self.directory / "kept"
-        self.kept.mkdir()
-        self.spaces = {}
-        for name in ("node", *PODS):
-            self.addCleanup(netns.remove_namespace, f"vt{os.getpid()}-{name}")
-            self.spaces[name] = netns.Space(f"vt{os.getpid()}-{name}")
-        self.manifests = self.directory / "manifests"
-        self.manifests.mkdir()
-        generated.write(self.manifests, SIZE)
-        self.wires()
-        self.switch, self.agent = None, None
-        self.start_switch()
-        self.addCleanup(lambda: machine.end(self.switch.process))
+        self.node = FourPods(BINARIES, self.directory, SIZE, self)
+        self.node.start_switch()
+        self.agent = None
         self.addCleanup(lambda: self.agent and machine.end(self.agent))
-
-    def wires(self):
-        """A pair for each Pod. Neighbours are known for good, so that who may not speak does speak,
-        whatever the switch says."""
-        node = self.spaces["node"]
-        for name, number in PODS.items():
-            space = self.spaces[name]
-            node.ip("link", "add", f"{name}0", "type", "veth", "peer", "name", "eth0", "netns", space.name)
-            node.run("sysctl", "-qw", f"net.ipv6.conf.{name}0.disable_ipv6=1")
-            node.ip("link", "set", f"{name}0", "arp", "off", "up")
-            space.ip("link", "set", "eth0", "address", generated.mac(number), "up")
-            for address, length in zip(addresses(number), (24, 64)):
-                space.ip("address", "add", f"{address}/{length}", "dev", "eth0", *(["nodad"] if ":" in address else []))
-            for other in {1, *PODS.values()} - {number}:
-                for address in addresses(other):
-                    space.ip("neighbour", "add", address, "lladdr", generated.mac(other), "dev", "eth0", "nud", "permanent")
-            for gateway in addresses(1):
-                space.ip("route", "add", "default", "via", gateway)
-
-    def start_switch(self):
-        """Starts it, with its ports; nothing is told yet."""
-        cores = machine.cores()
-        dpdk = {"worker_cores": [cores[-1]], "main_core": cores[0], "memory_mb": 256, "hugepages": False, "file_prefix": f"vt{os.getpid()}"}
-        ports = [{"name": generated.GATEWAY, "type": "internal"},
-                 {"name": generated.TUNNEL, "type": "geneve", "no_flood": True, "options": {"remote_ip": "flow", "key": "flow"}},
-                 *({"name": f"{name}0", "type": "af_packet", "interface": f"{name}0"} for name in PODS)]
-        kept = {"conntrack": {"state_file": str(self.directory / "connections")}, "antrea": {"state_dir": str(self.kept)}}
-        config = daemon.configuration(dpdk, ports, self.directory, "secure", idle_sleep_us=50, **kept)
-        self.switch = daemon.Switch(BINARIES, self.directory, config, self.spaces["node"].name)
-        self.switch.wait_ready()
 
     def start_agent(self):
         """Starts the agent; returns the seconds until it has told everything."""
         before, start = self.state().get("round", 0), time.monotonic()
-        argv = [BINARIES / "vswitch-agent", "--no-state", "--dir", self.manifests, "--node", generated.NODE, "--socket", self.switch.socket]
         with open(self.directory / "agent.log", "ab") as log:
-            self.agent = machine.spawn(argv, stdout=log, stderr=log)
+            self.agent = machine.spawn(self.node.agent_command(), stdout=log, stderr=log)
 
         def told():
             self.assertIsNone(self.agent.poll(), (self.directory / "agent.log").read_text()[-3000:])
@@ -117,20 +53,15 @@ class Restart(unittest.TestCase):
         machine.wait_until("the agent has told everything", SYNC_S, told, 0.1)
         return time.monotonic() - start
 
-    def kill(self, process):
-        """It cannot say goodbye."""
-        process.kill()
-        process.wait()
-
     def state(self):
         """What the switch says of itself."""
-        return self.switch.json("antrea", "status")
+        return self.node.state()
 
     def client(self):
         """Connections from client to web, straight and by the Service, IPv4 and IPv6, when all are
         there."""
-        talk = End(self, self.spaces["client"], "talk", PORT, CONNECTIONS, next(OWN_PORTS), *addresses(PODS["web"]))
-        service = End(self, self.spaces["client"], "talk", 80, CONNECTIONS, next(OWN_PORTS), *SERVICE)
+        talk = self.node.end("client", "talk", PORT, CONNECTIONS, next(OWN_PORTS), *addresses(PODS["web"]))
+        service = self.node.end("client", "talk", 80, CONNECTIONS, next(OWN_PORTS), *SERVICE)
         for each in (talk, service):
             machine.expect(f"connections of {each.words} are there", lambda each=each: each.report()["alive"] == 2 * CONNECTIONS, each.report)
         return talk, service
@@ -165,21 +96,11 @@ class Restart(unittest.TestCase):
             told = watch.report()
             self.assertEqual(told["denied"], 0, f"{when}: {name} got {told['first']}")
 
-    def denied(self):
-        """Who knocks where nobody is to open, and who watches there."""
-        others = [address for name in ("web", "guarded", "client") for address in addresses(PODS[name])]
-        guarded = addresses(PODS["guarded"])
-        self.knocks = [End(self, self.spaces["stranger"], "knock", PORT, *others, *SERVICE),
-                       End(self, self.spaces["client"], "knock", PORT, *guarded)]
-        both = [address for name in ("client", "stranger") for address in addresses(PODS[name])]
-        self.watches = {name: End(self, self.spaces[name], "watch", *denied) for name, denied in (
-            ("web", addresses(PODS["stranger"])), ("client", addresses(PODS["stranger"])), ("guarded", both))}
-
     def test_under_load(self):
-        self.denied()
+        self.knocks, self.watches = self.node.denied(PORT)
         time.sleep(0.5)
         self.check_denied("before anything is told")
-        End(self, self.spaces["web"], "serve", PORT)
+        self.node.end("web", "serve", PORT)
         self.start_agent()
         state = self.state()
         objects = {kind["kind"]: kind["objects"] for kind in state["kinds"]}
@@ -194,8 +115,8 @@ class Restart(unittest.TestCase):
     def agent_restarts(self, clients):
         """Killed, and back with the same, then with other policies."""
         for seed in (1, 2):
-            self.kill(self.agent)
-            generated.write(self.manifests, SIZE, seed)
+            kill(self.agent)
+            generated.write(self.node.manifests, SIZE, seed)
             time.sleep(0.5)
             self.check_alive(clients, "without an agent")
             took = self.start_agent()
@@ -208,9 +129,9 @@ class Restart(unittest.TestCase):
         """Stopped in order, and started: connections go on by what it kept, and again when the
         agent, which stays, has told everything."""
         before, start = self.state()["round"], time.monotonic()
-        self.switch.stop()
+        self.node.switch.stop()
         stopped = time.monotonic() - start
-        self.start_switch()
+        self.node.start_switch()
         state = self.state()
         self.assertTrue(state["gate_open"], state)
         for each in clients:
@@ -237,11 +158,11 @@ class Restart(unittest.TestCase):
     def switch_is_killed(self):
         """With the agent, and what it kept is gone, too; until the agent is back nothing passes,
         then what may."""
-        self.kill(self.agent)
-        self.kill(self.switch.process)
-        shutil.rmtree(self.kept)
-        self.kept.mkdir()
-        self.start_switch()
+        kill(self.agent)
+        kill(self.node.switch.process)
+        shutil.rmtree(self.node.kept)
+        self.node.kept.mkdir()
+        self.node.start_switch()
         self.assertFalse(self.state()["gate_open"])
         for watch in self.watches.values():
             watch.report()

@@ -25,10 +25,10 @@ impl Antrea {
     pub fn restore(&self) {
         let Some(disk) = &self.disk else { return };
         let mut state = self.state.lock();
-        state.marked = disk.is_marked();
+        let behind = disk.is_marked();
         match disk.read() {
             Ok(None) => tracing::info!(dir = %disk.path().display(), "no Node of before: there is no such file"),
-            Ok(Some(kept)) => self.take_over(&mut state, kept),
+            Ok(Some(kept)) => self.take_over(&mut state, kept, behind),
             Err(error) => {
                 let aside = disk.put_aside().map_or_else(String::new, |path| path.display().to_string());
                 tracing::error!(
@@ -39,9 +39,8 @@ impl Antrea {
         }
     }
 
-    fn take_over(&self, state: &mut State, mut kept: Kept) {
+    fn take_over(&self, state: &mut State, mut kept: Kept, behind: bool) {
         let Some(config) = kept.node.take() else { return };
-        let behind = state.marked;
         if behind {
             kept.is_behind();
         } else {
@@ -196,11 +195,17 @@ impl Antrea {
         }
         self.report_disk(None);
         let mut state = self.state.lock();
-        // Nobody has changed anything meanwhile: who does marks it again, under this lock.
-        if !state.dirty && state.marked {
-            match disk.unmark() {
-                Ok(()) => state.marked = false,
-                Err(error) => tracing::error!(dir = %disk.path().display(), %error, "a mark cannot be removed"),
+        // Nobody has changed anything meanwhile: who does marks it again, under this lock. There
+        // may be a mark that could not be made for good.
+        if !state.dirty {
+            // If this fails the mark may be gone, or not: the next change makes it anew.
+            state.marked = false;
+            if let Err(error) = disk.unmark() {
+                tracing::error!(dir = %disk.path().display(), %error, "a mark cannot be removed");
+                state.dirty = true;
+                drop(state);
+                self.report_disk(Some(error.to_string()));
+                return false;
             }
         }
         true

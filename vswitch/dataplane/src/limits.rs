@@ -261,16 +261,16 @@ pub const MEGAFLOW_IDLE_MS: u64 = 10_000;
 
 /// Entries of a worker's exact-match cache for IPv4, one per direction and kind of segment of a
 /// connection: 64 bytes each, 32 MiB, and 6 MiB of a directory.
-pub const EXACT_V4_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 19 };
+pub const EXACT_V4_ENTRIES: usize = if cfg!(any(test, fuzzing)) { 1 << 10 } else { 1 << 19 };
 /// Likewise for IPv6: 128 bytes each, 16 MiB, and 1.5 MiB of a directory.
-pub const EXACT_V6_ENTRIES: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
+pub const EXACT_V6_ENTRIES: usize = if cfg!(any(test, fuzzing)) { 1 << 10 } else { 1 << 17 };
 /// Paths per worker: chains of megaflows that packets of connections take. Many connections share
 /// one.
-pub const PATHS_MAX: usize = if cfg!(test) { 64 } else { 16_384 };
+pub const PATHS_MAX: usize = if cfg!(any(test, fuzzing)) { 64 } else { 16_384 };
 /// Paths of the same megaflows whose packets leave with different MAC addresses: beyond, each
 /// connection has its own, apart. A sender that varies its address, where no rule looks at that,
 /// does not take others' paths.
-pub const PATH_VARIANTS_MAX: usize = if cfg!(test) { 2 } else { 64 };
+pub const PATH_VARIANTS_MAX: usize = if cfg!(any(test, fuzzing)) { 2 } else { 64 };
 
 /// MPLS labels that a strict port looks through for the bottom of the stack. Segment routing makes
 /// stacks of about ten.

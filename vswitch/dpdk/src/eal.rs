@@ -107,7 +107,11 @@ impl Eal {
                 // SAFETY: EAL is up; the switch has closed every device and stopped every worker.
                 unsafe { sys::rte_eal_cleanup() };
             })
-            .expect("a thread can be started");
+            .map_err(|error| EalError {
+                args: String::new(),
+                reason: format!("its thread cannot be started: {error}"),
+                hint: "see the limits of threads (ulimit -u, TasksMax)",
+            })?;
         match started.recv() {
             Ok(Ok(())) => Ok(Self { calls: Some(calls), thread: Some(thread), front: Arc::default() }),
             Ok(Err(error)) => Err(error),

@@ -26,7 +26,7 @@ use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::AcqRel;
+use std::sync::atomic::Ordering::{AcqRel, Release};
 use std::time::{Duration, Instant};
 use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
@@ -128,8 +128,11 @@ pub(super) fn say(text: &str) {
 pub(super) fn flush() {
     let Some(log) = STARTED.get() else { return };
     log.limit.tell_over(Instant::now(), true);
-    // Before `write_behind`, there is no thread yet.
-    let _ = output::own_stderr().and_then(|stderr| log.start_writer(stderr));
+    // Before `write_behind`, there is no thread yet. If none can be had, this one writes.
+    let started = output::own_stderr().and_then(|stderr| log.start_writer(stderr));
+    while started.is_err() && log.queue.is_pending() {
+        log.queue.write_turn(&mut io::stderr(), |lost| log.lost_line(lost));
+    }
     let start = Instant::now();
     while is_waiting() && start.elapsed() < FLUSH_MAX {
         std::thread::sleep(FLUSH_LOOK);
@@ -155,7 +158,9 @@ impl Log {
                 self.limit.tell_over(Instant::now(), false);
             }
         };
-        std::thread::Builder::new().name("log".to_owned()).spawn(write).map(drop)
+        let started = std::thread::Builder::new().name("log".to_owned()).spawn(write);
+        self.writes.store(started.is_ok(), Release);
+        started.map(drop)
     }
 
     fn lost_line(&self, lost: [u64; log_state::LEVELS.len()]) -> Vec<u8> {

@@ -62,9 +62,12 @@ pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
     let entered = runtime.enter();
     // First of all: a second instance ends here, before it could touch a device of the first.
     make_default_directory(&config.socket)?;
-    let listener = server::bind(&config.socket)
-        .with_context(|| format!("the control socket {} cannot be used", config.socket.display()))
-        .map_err(|error| Failure { error, exit_code: EXIT_CONFIG })?;
+    let listener = server::bind(&config.socket).map_err(|error| {
+        let exit_code = if error.is_lasting() { EXIT_CONFIG } else { EXIT_FAILED };
+        let error =
+            anyhow::Error::new(error).context(format!("the control socket {} cannot be used", config.socket.display()));
+        Failure { error, exit_code }
+    })?;
     let mut stopped = signals::listen().context("signals cannot be handled")?;
     let notifier = Arc::new(Notifier::from_environment());
     notifier.status("starting");

@@ -84,6 +84,17 @@ pub enum BindError {
     },
 }
 
+impl BindError {
+    /// Whether another configuration is needed. Otherwise the kernel lacks something now, and a
+    /// later start may succeed.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        let Self::Io { source, .. } = self else { return true };
+        let errors = [libc::ENOMEM, libc::EMFILE, libc::ENFILE, libc::EIO, libc::ENOSPC, libc::ENOBUFS];
+        !source.raw_os_error().is_some_and(|error| errors.contains(&error))
+    }
+}
+
 fn io_error(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> BindError {
     move |source| BindError::Io { path: path.to_owned(), what, source }
 }
@@ -143,9 +154,10 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     let descriptor = File::from(OwnedFd::from(socket.try_clone()?));
     descriptor.set_permissions(Permissions::from_mode(SOCKET_MODE))?;
-    socket.bind(&SockAddr::unix(path)?)?;
-    socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    // A name without a listener would stay behind.
+    socket.listen(BACKLOG).inspect_err(|_| drop(fs::remove_file(path)))?;
     Ok(OwnedFd::from(socket).into())
 }
 

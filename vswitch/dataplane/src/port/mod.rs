@@ -43,7 +43,7 @@ mod kernel_traffic_tests;
 mod memif;
 mod open;
 mod queue;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) mod sim;
 pub mod tap;
 mod tunnel;

@@ -60,7 +60,7 @@ pub enum Device {
     /// A patch port (its other end is found by name at publication), or a tunnel: no device at all.
     Patch,
     /// Of a test.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     Sim,
 }
 
@@ -175,7 +175,7 @@ impl Device {
             Self::Vhost(device) => device.link(),
             Self::Dummy(device) => device.link(),
             Self::Patch => Link { up: true, speed_mbps: 0 },
-            #[cfg(test)]
+            #[cfg(any(test, fuzzing))]
             Self::Sim => Link { up: true, speed_mbps: 0 },
         }
     }
@@ -199,7 +199,7 @@ impl Device {
             Self::Tap(device) => device.mac(),
             Self::AfPacket(device) => device.mac(),
             Self::Vhost(_) | Self::Dummy(_) | Self::Patch => None,
-            #[cfg(test)]
+            #[cfg(any(test, fuzzing))]
             Self::Sim => None,
         }
     }
@@ -248,7 +248,7 @@ impl Device {
             Self::AfPacket(device) => device.set_mtu(mtu).map_err(|error| error.to_string()),
             Self::Vhost(device) => device.set_mtu(mtu).map_err(|error| error.to_string()),
             Self::Dummy(_) | Self::Patch => Ok(()),
-            #[cfg(test)]
+            #[cfg(any(test, fuzzing))]
             Self::Sim => Ok(()),
         }
     }
@@ -295,7 +295,7 @@ impl Device {
             Self::Vhost(device) => device.tx_caps(),
             Self::Dummy(_) => TxCaps::default(),
             Self::Patch => TxCaps { csum: true, tso4: true, tso6: true, uso: true },
-            #[cfg(test)]
+            #[cfg(any(test, fuzzing))]
             Self::Sim => TxCaps::default(),
         }
     }
@@ -310,7 +310,7 @@ impl Device {
             Self::AfPacket(device) => device.offloads().to_vec(),
             Self::Vhost(device) => device.offloads(),
             Self::Dummy(_) | Self::Patch => Vec::new(),
-            #[cfg(test)]
+            #[cfg(any(test, fuzzing))]
             Self::Sim => Vec::new(),
         }
     }
@@ -325,7 +325,7 @@ impl Device {
             Self::AfPacket(device) => device.counters(),
             Self::Vhost(device) => device.counters(),
             Self::Dummy(_) | Self::Patch => DeviceCounters::default(),
-            #[cfg(test)]
+            #[cfg(any(test, fuzzing))]
             Self::Sim => DeviceCounters::default(),
         }
     }

@@ -41,7 +41,7 @@ pub enum RxQueue {
     /// Of a dummy port.
     Dummy(DummyRxQueue),
     /// Of a test.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     Sim(super::sim::SimRxQueue),
 }
 
@@ -60,7 +60,7 @@ pub enum TxQueue {
     /// Of a dummy port.
     Dummy(DummyTxQueue),
     /// Of a test.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     Sim(super::sim::SimTxQueue),
 }
 
@@ -81,7 +81,7 @@ impl RxQueue {
             Self::AfPacket(queue) => queue.receive(burst, counters),
             Self::Vhost(queue) => queue.receive(burst, counters, forward),
             Self::Dummy(queue) => queue.receive(burst, counters),
-            #[cfg(test)]
+            #[cfg(any(test, fuzzing))]
             Self::Sim(queue) => queue.receive(burst),
         }
     }
@@ -110,7 +110,7 @@ impl TxQueue {
             Self::AfPacket(queue) => queue.send(burst, counters),
             Self::Vhost(queue) => queue.send(burst, counters),
             Self::Dummy(queue) => queue.send(burst, counters),
-            #[cfg(test)]
+            #[cfg(any(test, fuzzing))]
             Self::Sim(queue) => queue.send(burst, counters),
         }
     }

@@ -1,4 +1,4 @@
-//! A port for tests: packets in by a vector, packets out by a vector.
+//! A port for tests and fuzz targets: packets in by a vector, packets out by a vector.
 
 use crate::observe::PortCounters;
 use parking_lot::Mutex;

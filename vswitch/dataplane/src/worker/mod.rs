@@ -15,8 +15,13 @@
 //! **Threads**: one per core of `[dpdk] worker_cores`. A sleeping worker is offline: nobody waits
 //! for it.
 
+#[cfg(any(test, fuzzing))]
+#[cfg_attr(not(test), allow(dead_code))] // more than the fuzz target has a use for
+mod bed;
 mod control;
 mod fast;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod poll;
 mod slow;
 mod step;

@@ -155,6 +155,32 @@ pub(super) unsafe fn pieces<'a>(
 mod tests {
     use super::*;
 
+    /// Bounded and exhaustive: regions and bytes at both ends of the address space, against numbers
+    /// that do not go around.
+    #[test]
+    fn all_places_at_the_ends_of_memory_are_found_or_not() {
+        let ends: Vec<u64> = (0..6).chain(u64::MAX - 5..=u64::MAX).collect();
+        let (mut found, mut all) = (0, 0);
+        for &start in &ends {
+            for size in (0..5).filter(|size| start.checked_add(*size).is_some()) {
+                let mut regions = Regions::default();
+                regions.set([Region { guest: start, size, here: ptr::without_provenance(0x1000) }]);
+                for &guest in &ends {
+                    for len in [0, 1, 2, 3, 4, 5, u32::MAX - 1, u32::MAX] {
+                        let (first, end) = (u128::from(start), u128::from(start) + u128::from(size));
+                        let is_in =
+                            (first..end).contains(&u128::from(guest)) && u128::from(guest) + u128::from(len) <= end;
+                        let expected = is_in.then(|| 0x1000 + (u128::from(guest) - first) as usize);
+                        let place = regions.find(guest, len).map(<*const u8>::addr);
+                        assert_eq!(place, expected, "{len} bytes at {guest:#x}, region {start:#x}+{size}");
+                        (found, all) = (found + u32::from(is_in), all + 1);
+                    }
+                }
+            }
+        }
+        assert!(found > 100 && all > 4000, "{found} of {all}");
+    }
+
     #[test]
     fn addresses_are_found_in_one_region_only() {
         let mut regions = Regions::default();

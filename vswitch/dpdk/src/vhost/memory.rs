@@ -99,6 +99,22 @@ mod tests {
     use std::fs::File;
     use std::os::fd::AsFd;
 
+    /// Bounded and exhaustive: two regions of a few pages, at the bottom and at the top.
+    #[test]
+    fn all_small_overlaps_are_found() {
+        let top = u64::MAX - 8;
+        for base in [0, top] {
+            for (a, b) in (0..4).flat_map(|a| (0..4).map(move |b| (a, b))) {
+                for (long, short) in (1..5).flat_map(|long| (1..5).map(move |short| (long, short))) {
+                    let region = |start: u64, size| Region { guest: base + start, size, user: 0, offset: 0 };
+                    let shares = (a..a + long).any(|at| (b..b + short).contains(&at));
+                    let found = overlap(&[region(a, long), region(b, short)], |region| region.guest);
+                    assert_eq!(found, shares, "{a}+{long} and {b}+{short} from {base:#x}");
+                }
+            }
+        }
+    }
+
     const GOOD: Region = Region { guest: 0, size: 2 * PAGE, user: 1 << 32, offset: PAGE };
 
     fn memory(len: u64) -> File {

@@ -229,6 +229,46 @@ mod tests {
         assert!(file.metadata().is_ok(), "still open");
     }
 
+    /// Bounded and exhaustive: each number, with each set of descriptors that are there.
+    #[test]
+    fn descriptors_count_only_if_all_places_agree() {
+        for n in 0..=REGIONS_MAX + 2 {
+            for there in 0..1_u32 << REGIONS_MAX {
+                let mut bytes = for_tests(SET_MEM_TABLE, &[]);
+                let mut message = Message::new(&mut bytes);
+                for i in 0..REGIONS_MAX {
+                    message.set_u32(FDS + 4 * i, if there >> i & 1 == 1 { 1000 } else { u32::MAX });
+                }
+                message.set_u32(FD_COUNT, u32::try_from(n).expect("small"));
+                let agrees = n <= REGIONS_MAX && there == (1 << n) - 1;
+                assert_eq!(message.fd_count(), Some(n).filter(|_| agrees), "{n} with {there:#b}");
+            }
+        }
+    }
+
+    /// Bounded and exhaustive: each field of each region is where it belongs, and nowhere else.
+    #[test]
+    fn all_fields_of_all_regions_are_read_from_their_own_bytes() {
+        for n in 0..=REGIONS_MAX {
+            for at in 0..32 * REGIONS_MAX {
+                let mut table = vec![0; 8 + 32 * REGIONS_MAX];
+                table[0] = u8::try_from(n).expect("small");
+                table[8 + at] = 0xa5;
+                let mut bytes = for_tests(SET_MEM_TABLE, &table);
+                let message = Message::new(&mut bytes);
+                let regions: Vec<Region> = message.regions().expect("few").collect();
+                assert_eq!(regions.len(), n);
+                let value = 0xa5_u64 << (8 * (at % 8));
+                for (i, Region { guest, size, user, offset }) in regions.into_iter().enumerate() {
+                    for (field, found) in [guest, size, user, offset].into_iter().enumerate() {
+                        let is_here = at / 8 == 4 * i + field;
+                        assert_eq!(found, if is_here { value } else { 0 }, "byte {at}, field {field} of region {i}");
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_memory_table_has_at_most_eight_regions() {
         let mut table = vec![0; 8 + 8 * 32];

@@ -57,9 +57,13 @@ impl Check<'_> {
 fn has_live_listener(path: &Path) -> bool {
     let (answer, result) = sync_channel(1);
     let target = path.to_owned();
-    std::thread::spawn(move || {
+    let connect = std::thread::Builder::new().spawn(move || {
         let _ = answer.send(UnixStream::connect(target).is_ok());
     });
+    // Without a thread it stays unknown: who takes the socket finds out, too.
+    if connect.is_err() {
+        return false;
+    }
     match result.recv_timeout(CONNECT_TIMEOUT) {
         Ok(connected) => connected,
         Err(RecvTimeoutError::Timeout) => true,

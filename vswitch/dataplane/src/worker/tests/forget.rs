@@ -6,9 +6,7 @@ use crate::meter::Rates;
 use crate::observe::DropReason;
 use crate::pipeline::Interest;
 use crate::worker::{Begin, Injection};
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use vswitch_conntrack::{Connection, Filter};
 
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
@@ -52,17 +50,6 @@ fn bed(cache: bool, waits: bool, lines: &[&str]) -> Bed {
 }
 
 impl Bed {
-    pub(super) fn connections(&self) -> Vec<Connection> {
-        let mut all = Vec::new();
-        self.walk.conntrack.tracker().dump(&Filter::default(), self.now.0, |connection| {
-            // Which place it has got is nobody's business.
-            all.push(Connection { id: 0, ..*connection });
-            ControlFlow::Continue(())
-        });
-        all.sort_by_key(|connection| connection.original);
-        all
-    }
-
     /// Says it, and how much left since.
     fn says(&mut self, port: usize, frame: &[u8]) -> Vec<usize> {
         self.receive(port, frame);

@@ -1,6 +1,5 @@
 //! The walk, with ports of vectors.
 
-mod bed;
 mod borrowed;
 mod cached;
 mod chosen;
@@ -28,22 +27,17 @@ mod tunnels;
 mod turns;
 mod vteps;
 
+use super::bed::{self, conntrack, id};
 use super::{PortShared, PortView, Snapshot, Walk};
-use crate::conntrack::Conntrack;
 use crate::meter::Rates;
 use crate::observe::PortCounters;
 use crate::pipeline::{self, Bridge, FailMode, Fdb};
 use crate::port::sim::{SimRxQueue, SimTxQueue, SimWire};
-use crate::port::{Device, PortId, RxQueue, TxQueue};
+use crate::port::{Device, RxQueue, TxQueue};
 use crate::time::Millis;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use vswitch_dpdk::{Burst, Mempool};
-
-/// A few connections.
-fn conntrack() -> Arc<Conntrack> {
-    Arc::new(Conntrack::new(vswitch_conntrack::Config { connections_max: 1024 }))
-}
 
 /// What a test bridge is made of: ports by index, some of them patches to others.
 struct World {
@@ -93,10 +87,6 @@ fn world(bridges: &[&[usize]], patches: &[(usize, usize)], change: impl Fn(usize
     World { pool, wires, walk }
 }
 
-fn id(port: usize) -> PortId {
-    PortId(u16::try_from(port).expect("a small number"))
-}
-
 fn frame(destination: u8, source: u8, tail: u8) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, destination, 2, 0, 0, 0, 0, source, 8, 0];
     frame.resize(60, tail);
@@ -121,28 +111,4 @@ impl World {
     fn totals(&self, port: usize) -> crate::observe::PortTotals {
         self.walk.snapshot().port(id(port)).expect("a port").shared.totals()
     }
-}
-
-/// A TCP or UDP packet with right checksums from 10.0.0.`source` to 10.0.0.`destination`, 58 bytes.
-fn frame_of(source: u8, destination: u8, protocol: u8, dst_port: u16) -> Vec<u8> {
-    use crate::packet::checksum::{Sum, pseudo_v4};
-    let mut frame = vec![2, 0, 0, 0, 0, destination, 2, 0, 0, 0, 0, source, 8, 0];
-    let (from, to) = ([10, 0, 0, source], [10, 0, 0, destination]);
-    frame.extend_from_slice(&[0x45, 0, 0, 44, 0, 1, 0, 0, 64, protocol, 0, 0]);
-    frame.extend_from_slice(&[from, to].concat());
-    let sum = Sum::of(&frame[14..34]).checksum().to_be_bytes();
-    frame[24..26].copy_from_slice(&sum);
-    frame.extend_from_slice(&[0x9c, source]);
-    frame.extend_from_slice(&dst_port.to_be_bytes());
-    let checksum = if protocol == 6 {
-        frame.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
-        50
-    } else {
-        frame.extend_from_slice(&[0, 24, 0, 0]);
-        40
-    };
-    frame.resize(58, 0x61);
-    let sum = pseudo_v4(from, to, protocol, 24).bytes(&frame[34..]).checksum().to_be_bytes();
-    frame[checksum..checksum + 2].copy_from_slice(&sum);
-    frame
 }

@@ -57,6 +57,11 @@ pub fn rings(mut input: &[u8]) -> Option<usize> {
     let size = 1_u16 << (byte(input) % 9);
     let head = u16::from(byte(input));
     let table: Vec<Descriptor> = (0..size).map(|_| descriptor(&guests, input)).collect();
+    follow(&memories, &table, size, head)
+}
+
+/// Follows a chain, which is the same as by numbers alone. Returns how many pieces it has.
+fn follow(memories: &[Memory], table: &[Descriptor], size: u16, head: u16) -> Option<usize> {
     let mut regions = Regions::default();
     regions.set(memories.iter().map(|Memory { guest, size, slots }| Region {
         guest: *guest,
@@ -66,7 +71,7 @@ pub fn rings(mut input: &[u8]) -> Option<usize> {
     let mut room = [Piece::NONE; PIECES_MAX];
     // SAFETY: all are there, and stay.
     let found = unsafe { chain::pieces(table.as_ptr(), size, &regions, head, &mut room) };
-    let expected = expected(&table, &memories, head);
+    let expected = expected(table, memories, head);
     let start = |region: usize| memories[region].slots.as_ptr().cast::<u8>();
     let same = match (&found, &expected) {
         (None, None) => true,
@@ -157,6 +162,53 @@ fn expected(table: &[Descriptor], memories: &[Memory], head: u16) -> Option<Vec<
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Where the two regions begin: one behind the other, the second one's end is the last address.
+    const GUESTS: [u64; 2] = [u64::MAX - 63, u64::MAX - 31];
+
+    /// All descriptors of these flags: into both regions, at both ends of each, and beside; of no
+    /// bytes, one, a table's entry, more, and more than there is.
+    fn descriptors(flags: &[u16], size: u16) -> Vec<Descriptor> {
+        let mut all = Vec::new();
+        for &flags in flags {
+            for addr in [GUESTS[0] - 1, GUESTS[0], GUESTS[0] + 16, GUESTS[1] - 1, GUESTS[1], GUESTS[1] + 30] {
+                for len in [0, 1, 16, 17, u32::MAX] {
+                    let nexts = if flags & NEXT == 0 { 0..=0 } else { 0..=size };
+                    all.extend(nexts.map(|next| Descriptor { addr, len, flags, next }));
+                }
+            }
+        }
+        all
+    }
+
+    /// Bounded and exhaustive: rings of one and of two descriptors, each of all in `descriptors`,
+    /// and an indirect table of all kinds of first entries.
+    #[test]
+    fn all_small_rings_hold() {
+        let last = Descriptor { addr: GUESTS[0], len: 1, flags: 0, next: 0 };
+        let mut memories: Vec<Memory> =
+            GUESTS.map(|guest| Memory { guest, size: 31, slots: vec![last; 2] }).into_iter().collect();
+        let (mut walks, mut good) = (0_u64, 0_u64);
+        let every: Vec<u16> = (0..8).collect();
+        let firsts = descriptors(&every, 2);
+        for second in descriptors(&[0, NEXT, WRITE, INDIRECT], 2) {
+            for &first in &firsts {
+                for head in 0..=2 {
+                    good += u64::from(follow(&memories, &[first, second], 2, head).is_some());
+                    walks += 1;
+                }
+            }
+        }
+        memories[0].size = 32;
+        for entry in descriptors(&every, 2) {
+            memories[0].slots[0] = entry;
+            for &first in &firsts {
+                good += u64::from(follow(&memories, &[first], 1, 0).is_some());
+                walks += 1;
+            }
+        }
+        assert!(walks > 200_000 && good > 1000, "{good} of {walks} chains are followed");
+    }
 
     /// Two regions of a descriptor each, and a table of one.
     fn input(first: [u8; 7], of_region: [u8; 7]) -> Vec<u8> {

@@ -161,6 +161,33 @@ async fn a_change_is_marked_until_it_is_written() {
     running.stop().await;
 }
 
+/// The removal of a mark fails, and the file is gone all the same: its directory could not be
+/// opened, say. A switch that took it for still there would answer calls that no disk knows.
+#[tokio::test]
+async fn a_mark_whose_removal_failed_is_made_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    stopped(dir.path()).await;
+    let switch = std::sync::Arc::new(Double::default());
+    with_ports(&ALL)(&switch);
+    let antrea = vswitch_antrea_node::Antrea::new(switch, Some(dir.path().to_owned()));
+    antrea.restore();
+    let write = |last| {
+        let object = v1::object::Object::Pod(pod("web", last));
+        let how = vswitch_antrea_node::How { valid_only: false, round: 5, dry_run: false };
+        antrea.write(vec![object], Vec::new(), how).expect("an answer")
+    };
+    // A mark that cannot be removed as a file.
+    let mark = dir.path().join("unwritten");
+    std::fs::create_dir(&mark).expect("a directory");
+    write(26);
+    assert!(!antrea.write_behind(), "it is to be tried again");
+    assert!(!antrea.state().unwritten.is_empty(), "and told");
+    std::fs::remove_dir(&mark).expect("a directory");
+    write(27);
+    assert!(mark.exists(), "a change was answered that the disk does not know");
+    assert!(antrea.write_behind() && !mark.exists() && antrea.state().unwritten.is_empty());
+}
+
 #[tokio::test]
 async fn objects_wait_for_their_ports() {
     let dir = tempfile::tempdir().expect("a directory");

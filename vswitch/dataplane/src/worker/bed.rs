@@ -1,20 +1,22 @@
-//! A bridge with tables, ports of vectors, and a control side: for tests of the way through tables
-//! and caches.
+//! A bridge with tables, ports of vectors, and a control side: for tests and fuzz targets of what
+//! goes through tables and caches.
 
-use super::{conntrack, frame_of, id};
 use crate::cache::{CacheShared, Collector};
+use crate::conntrack::Conntrack;
 use crate::meter::Rates;
 use crate::observe::{PortCounters, PortTotals};
 use crate::pipeline::state::{PipelineState, Refused};
 use crate::pipeline::{Bridge, Changes, FailMode, Fdb, PacketIns, PortFacts, Stages, World};
 use crate::port::sim::{SimRxQueue, SimTxQueue, SimWire};
-use crate::port::{Device, RxQueue, TxQueue};
+use crate::port::{Device, PortId, RxQueue, TxQueue};
 use crate::time::Millis;
 use crate::tunnel::Tunnels;
 use crate::worker::{PortShared, PortView, Snapshot, Walk};
 use parking_lot::Mutex;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use vswitch_conntrack::{Connection, Filter};
 use vswitch_dpdk::{Burst, Mempool};
 use vswitch_flow::spec::{FlowFilter, FlowFlags, FlowSpec, Update};
 use vswitch_flow::text::{NoNames, parse_match};
@@ -214,6 +216,18 @@ impl Bed {
         self.walk.snapshot().port(id(port - 1)).expect("a port").shared.totals()
     }
 
+    /// All connections.
+    pub(super) fn connections(&self) -> Vec<Connection> {
+        let mut all = Vec::new();
+        self.walk.conntrack.tracker().dump(&Filter::default(), self.now.0, |connection| {
+            // Which place it has got is nobody's business.
+            all.push(Connection { id: 0, ..*connection });
+            ControlFlow::Continue(())
+        });
+        all.sort_by_key(|connection| connection.original);
+        all
+    }
+
     /// Megaflows that a change of what they used spared, those that were decided anew and stayed,
     /// and those that went.
     pub(super) fn asked(&self) -> (u64, u64, u64) {
@@ -262,4 +276,37 @@ pub(super) fn tcp(source: u8, destination: u8, dst_port: u16) -> Vec<u8> {
 /// A UDP packet likewise.
 pub(super) fn udp(source: u8, destination: u8, dst_port: u16) -> Vec<u8> {
     frame_of(source, destination, 17, dst_port)
+}
+
+/// A few connections.
+pub(super) fn conntrack() -> Arc<Conntrack> {
+    Arc::new(Conntrack::new(vswitch_conntrack::Config { connections_max: 1024 }))
+}
+
+pub(super) fn id(port: usize) -> PortId {
+    PortId(u16::try_from(port).expect("a small number"))
+}
+
+/// A TCP or UDP packet with right checksums from 10.0.0.`source` to 10.0.0.`destination`, 58 bytes.
+pub(super) fn frame_of(source: u8, destination: u8, protocol: u8, dst_port: u16) -> Vec<u8> {
+    use crate::packet::checksum::{Sum, pseudo_v4};
+    let mut frame = vec![2, 0, 0, 0, 0, destination, 2, 0, 0, 0, 0, source, 8, 0];
+    let (from, to) = ([10, 0, 0, source], [10, 0, 0, destination]);
+    frame.extend_from_slice(&[0x45, 0, 0, 44, 0, 1, 0, 0, 64, protocol, 0, 0]);
+    frame.extend_from_slice(&[from, to].concat());
+    let sum = Sum::of(&frame[14..34]).checksum().to_be_bytes();
+    frame[24..26].copy_from_slice(&sum);
+    frame.extend_from_slice(&[0x9c, source]);
+    frame.extend_from_slice(&dst_port.to_be_bytes());
+    let checksum = if protocol == 6 {
+        frame.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+        50
+    } else {
+        frame.extend_from_slice(&[0, 24, 0, 0]);
+        40
+    };
+    frame.resize(58, 0x61);
+    let sum = pseudo_v4(from, to, protocol, 24).bytes(&frame[34..]).checksum().to_be_bytes();
+    frame[checksum..checksum + 2].copy_from_slice(&sum);
+    frame
 }

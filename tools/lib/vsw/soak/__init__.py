@@ -1,0 +1,1 @@
+"""Long-running checks: what `tools/soak` runs."""
