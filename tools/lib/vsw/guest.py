@@ -38,8 +38,8 @@ class Guest:
         self.start(argv, use_cores)
 
     def start(self, argv, use_cores=None, through=()):
-        """Starts QEMU with these arguments, and those that all guests have, by the command `through`
-        if one is given."""
+        """Starts QEMU with these arguments, and those that all guests have, by the command
+        `through` if one is given."""
         line = self.directory / f"{self.name}.line"
         line.unlink(missing_ok=True)
         common = ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-nodefaults", "-display", "none"]

@@ -155,12 +155,6 @@ impl Ethdev {
         if rc != 0 {
             return Err(self.error("configure", rc, "try fewer queues or a smaller mtu"));
         }
-        // Some drivers take it by this call only (vmxnet3); others know it by `rxmode.mtu` only.
-        // SAFETY: the port exists and is stopped.
-        let rc = unsafe { sys::rte_eth_dev_set_mtu(self.id, config.mtu) };
-        if rc != 0 && rc != -libc::ENOTSUP {
-            return Err(self.error("set its mtu", rc, "try a smaller mtu"));
-        }
         (self.rx_offloads, self.tx_offloads) = (conf.rxmode.offloads, conf.txmode.offloads);
         self.able = (info.rx_offload_capa, info.tx_offload_capa);
         self.fills_those_of_segments = fills_those_of_segments(&info);
@@ -356,7 +350,7 @@ fn remove(id: u16, name: &str) {
 }
 
 /// Whether a device that computes no checksums of IPv4 headers does so for segments that it makes
-/// itself: those of virtio (virtio 1.1, 5.1.6.2) and VMware's. The driver asks nothing more of them.
+/// itself: virtio's (virtio 1.1, 5.1.6.2) and VMware's do.
 fn fills_those_of_segments(info: &sys::rte_eth_dev_info) -> bool {
     if info.driver_name.is_null() {
         return false;

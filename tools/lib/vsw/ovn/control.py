@@ -114,8 +114,8 @@ class Ovn:
         return self.ofctl("--no-stats", verb, "br-int", *words)
 
     def program(self):
-        """What OVN has made of br-int: its flows and its groups, each in one order, without cookies,
-        which differ with each run."""
+        """What OVN has made of br-int: its flows and its groups, each in one order, without
+        cookies, which differ with each run."""
         for name, number in {**dict(zip(PORTS, range(1, TO_GATEWAY), strict=True)), "patch-br-int-to-breth0_n1": TO_GATEWAY}.items():
             found = self.vsctl("get", "interface", name, "ofport").strip()
             if found != str(number):

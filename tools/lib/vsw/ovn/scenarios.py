@@ -156,7 +156,7 @@ def case(mode):
     """The text of the case, without what happens."""
     from . import bridge
     words = {"sgw": "shared gateway", "lgw": "local gateway"}[mode]
-    yield f"# A real OVN behind OVN-Kubernetes' gateway bridge, {words} mode: the scenarios of its documents."
+    yield f"# Real OVN behind OVN-Kubernetes' gateway bridge, {words} mode: its documents' scenarios."
     yield "# Made by tools/record-ovn. Ports: 1 the wire, 101 the management port, 102 and 103 Pods, LOCAL"
     yield "# the host. What the host's kernel does in between is put in by hand."
     if mode == "lgw":

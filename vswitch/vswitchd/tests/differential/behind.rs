@@ -1,8 +1,8 @@
 //! A second bridge behind `br0`, as a real OVN programs it (`tools/record-ovn`).
 //!
-//! **Design**: `br1` has the ports 1 to 3, which scenarios call 101 to 103 (`p101` ...). One port of
-//! each bridge leads to the other one. In our switch these are patch ports. In Open vSwitch they are
-//! dummy ports, and the harness carries packets between them: joined by patch ports, it would
+//! **Design**: `br1` has the ports 1 to 3, which scenarios call 101 to 103 (`p101` ...). One port
+//! of each bridge leads to the other one. In our switch these are patch ports. In Open vSwitch they
+//! are dummy ports, and the harness carries packets between them: joined by patch ports, it would
 //! drop what needs more than six decisions, and the longest of these ways needs eight.
 
 use std::path::Path;
