@@ -3,6 +3,7 @@ checksums, and segment. The other end of each card is a kernel in a namespace.""
 
 import functools
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -113,7 +114,7 @@ class Card:
         for family, address, headers in (("-4", THERE, 28), ("-6", THERE6, 48)):
             self.reach(address, family, "-M", "do", "-s", str(cards.KINDS[self.kind].mtu - headers))
 
-    def test_vlans(self):
+    def test_tags_of_vlans(self):
         self.transfer_far("10.79.0.2")
 
     def test_tunnels_with_outer_checksums(self):
@@ -126,6 +127,27 @@ class Card:
             self.guest.monitor("set_link", name="card0", up=True)
             self.guest.await_in("vsctl show | grep -A 4 'Port wire' | grep -q 'link: up'", "the link comes up", "vsctl show")
             self.reach(THERE)
+
+    def test_unplugged_under_load_and_plugged_in_again(self):
+        """Last, since the card goes. The kernel takes one away from uio at once. vfio asks, and
+        waits until the port is deleted."""
+        sending = self.space.spawn("iperf3", "--client", THERE, "--time", "300", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(machine.end, sending)
+        self.guest.await_in("[ $(vsctl dump-ports br0 | sed -n 's/.*port *1: rx pkts=\\([0-9]*\\).*/\\1/p') -gt 1000 ]", "packets flow", "vsctl dump-ports br0")
+        self.guest.monitor("device_del", id="card0")
+        if cards.KINDS[self.kind].binding == "vfio-pci":
+            self.guest.await_in("dmesg | grep -q 'Relaying device request to user'", "the kernel asks for the card")
+        else:
+            self.guest.await_in(f"test ! -e /sys/bus/pci/devices/{self.card}", "the kernel takes the card away")
+            self.guest.await_in("vsctl show | grep -A 4 'Port wire' | grep -q 'link: down'", "the link goes down", "vsctl show")
+        self.assertIn("SERVING", self.guest.run("vsctl health"))
+        self.guest.run("vsctl del-port br0 wire")
+        self.guest.await_in(f"test ! -e /sys/bus/pci/devices/{self.card}", "the card is gone")
+        self.guest.plug_in()
+        self.guest.await_in(f"test -e /sys/bus/pci/devices/{self.card}", "a card is there again")
+        self.guest.bind(self.card, cards.KINDS[self.kind].binding)
+        self.guest.run(f"vsctl add-port br0 wire --type dpdk --devargs {self.card} --mtu {cards.KINDS[self.kind].mtu}")
+        self.reach(THERE)
 
 
 class E1000e(Card, unittest.TestCase):
@@ -148,6 +170,50 @@ class Vmxnet3(Card, unittest.TestCase):
 
     kind = "vmxnet3"
     used = ("rx-csum", "tx-csum", "tx-tso4", "tx-tso6", "multi-segment", "multi-queue")
+
+
+class Uplink(unittest.TestCase):
+    """tools/uplink on a card that the guest's kernel has at first: the Node's address goes to the
+    switch's port while the switch has the card, and back."""
+
+    def test_the_nodes_address_goes_to_the_switch_and_back(self):
+        machine.stop_on_signals()
+        directory = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="vswitch-cards-")))
+        kind = cards.KINDS["virtio"]
+        space = netns.Space(f"vt{os.getpid()}-uplink")
+        self.addCleanup(netns.ip, "netns", "delete", space.name)
+        node = cards.SwitchGuest(image(), directory, "uplink", space, kind)
+        self.addCleanup(node.stop)
+        node.wait_ready()
+        card = node.card()
+        device = node.run(f"basename $(echo /sys/bus/pci/devices/{card}/virtio*/net/*)").strip()
+        node.run(f"ip address add {THERE}/24 dev {device} && ip link set dev {device} up && ip route add 10.9.0.0/16 via {HERE}")
+        space.ip("address", "add", f"{HERE}/24", "dev", "tap0")
+        space.ip("link", "set", "dev", "tap0", "up")
+        answers = lambda: self.answers(space)
+        machine.expect("the Node answers by its kernel", answers)
+        node.run(f"uplink save {device}")
+        driver = node.run(f"basename $(readlink /sys/bus/pci/devices/{card}/driver)").strip()
+        node.bind(card, kind.binding)
+        node.start_switch([{"name": "wire", "type": "dpdk", "devargs": card, "queues": kind.queues}, {"name": "br0", "type": "internal"}])
+        node.run(f"uplink take {device} br0")
+        machine.expect("the Node answers by the switch", answers)
+        self.assertIn(f"link/ether {cards.mac(0)}", node.run("ip link show dev br0"))
+        self.assertIn("10.9.0.0/16", node.run("ip route show dev br0"))
+        node.stop_switch()
+        node.bind(card, driver)
+        node.await_in(f"test -e /sys/class/net/{device}", "the kernel has the card again")
+        node.run(f"uplink back {device}")
+        machine.expect("the Node answers by its kernel again", answers)
+        self.assertIn("10.9.0.0/16", node.run(f"ip route show dev {device}"))
+
+    @staticmethod
+    def answers(space):
+        """Whether the Node answers now."""
+        try:
+            return space.run("ping", "-n", "-q", "-c", "1", "-W", "2", THERE)
+        except machine.Failure:
+            return None
 
 
 if __name__ == "__main__":

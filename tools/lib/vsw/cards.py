@@ -83,6 +83,12 @@ class SwitchGuest(Guest):
                     if "error" in answer:
                         raise Failure(f"QEMU refuses {command}: {answer['error']['desc']}")
 
+    def plug_in(self):
+        """Puts a card0 in where one was pulled out."""
+        driver, *options = self.kind.device.split(",")
+        values = {key: value == "on" if value in ("on", "off") else int(value) for key, value in (option.split("=") for option in options)}
+        self.monitor("device_add", driver=driver, netdev="n0", id="card0", bus="slot0", mac=mac(0), romfile="", **values)
+
     def card(self):
         """The PCI address of card0."""
         return self.run("for d in /sys/bus/pci/devices/*; do case $(cat $d/class) in 0x02*) basename $d;; esac; done").split()[0]

@@ -86,6 +86,7 @@ class Guest:
 
     def stop(self):
         """Kills it."""
+        self._line.close()
         self.process.kill()
         try:
             self.process.wait(10)

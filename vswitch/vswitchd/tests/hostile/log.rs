@@ -166,7 +166,8 @@ fn a_log_that_nobody_reads_stops_nothing() {
     assert_eq!((number(&from, "rx_packets"), number(&from, "rx_dropped")), (401, 0), "{from:#}");
     assert_eq!((number(&to, "tx_packets"), number(&to, "tx_dropped")), (401, 0), "{to:#}");
 
-    let told = "lines of the log were lost: its reader did not read error=0 ";
+    // An error may be among them: on a busy machine a worker's heart is late.
+    let told = "lines of the log were lost: its reader did not read error=";
     wait_for("lost lines are told", LIMIT, || log.read().contains(told));
     wait_for("the writer has caught up", LIMIT, || {
         log.read();
