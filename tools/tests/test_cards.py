@@ -3,6 +3,7 @@ checksums, and segment. The other end of each card is a kernel in a namespace.""
 
 import functools
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -170,6 +171,65 @@ class Vmxnet3(Card, unittest.TestCase):
 
     kind = "vmxnet3"
     used = ("rx-csum", "tx-csum", "tx-tso4", "tx-tso6", "multi-segment", "multi-queue")
+
+
+class Spread(unittest.TestCase):
+    """A card that hashes: both directions of a connection come to one queue. The switch sends what
+    comes by the card out by the card again, so that it receives both directions there."""
+
+    CONNECTIONS, ROUNDS = 16, 50
+    # A client with a given source port: so many questions and answers.
+    CLIENT = """import socket, sys
+address, source, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+with socket.create_connection((address, 7000), source_address=("", source)) as line:
+    for _ in range(rounds):
+        line.sendall(b"x")
+        assert line.recv(1) == b"x"
+"""
+
+    def test_both_directions_come_to_one_queue(self):
+        machine.stop_on_signals()
+        directory = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="vswitch-cards-")))
+        kind = cards.KINDS["virtio-rss"]
+        space = netns.Space(f"vt{os.getpid()}-spread")
+        self.addCleanup(netns.ip, "netns", "delete", space.name)
+        node = cards.SwitchGuest(image(), directory, "spread", space, kind)
+        self.addCleanup(node.stop)
+        node.wait_ready()
+        card = node.card()
+        node.bind(card, kind.binding)
+        node.start_switch([{"name": "wire", "type": "dpdk", "devargs": card, "queues": kind.queues}])
+        offloads = node.offloads("wire")
+        self.assertEqual([offloads[name]["used"] for name in ("multi-queue", "rss-tcp4", "rss-symmetric")], ["yes"] * 3, offloads)
+        space.ip("link", "add", "name", "wires", "type", "bridge")
+        for tap in ("tap0", "tap1"):
+            space.ip("link", "set", "dev", tap, "master", "wires", "up")
+        space.ip("address", "add", f"{HERE}/24", "dev", "wires")
+        space.ip("link", "set", "dev", "wires", "up")
+        node.far(f"{FAR}/24")
+        here = space.run("cat", "/sys/class/net/wires/address").strip()
+        # Each takes the card for the other one.
+        space.ip("neighbour", "replace", FAR, "lladdr", cards.mac(0), "dev", "wires")
+        node.run(f"ip -n far neighbour replace {HERE} lladdr {cards.mac(0)} dev eth0")
+        for address, mac in ((HERE, here), (FAR, cards.mac(1))):
+            actions = f"set_field:{cards.mac(0)}->eth_src,set_field:{mac}->eth_dst,in_port"
+            node.run(f"vsctl add-flow br0 'priority=100,in_port=wire,ip,dl_dst={cards.mac(0)},nw_dst={address},actions={actions}'")
+        node.run("ip netns exec far nc -ll -p 7000 -e cat >/dev/null 2>&1 &")
+        used = set()
+        for source in range(40000, 40000 + self.CONNECTIONS):
+            before = self.received(node)
+            space.run(sys.executable, "-c", self.CLIENT, FAR, str(source), str(self.ROUNDS))
+            more = [now - then for now, then in zip(self.received(node), before, strict=True)]
+            self.assertGreaterEqual(max(more), 2 * self.ROUNDS, f"from port {source}: {more}")
+            self.assertLess(min(more), self.ROUNDS // 2, f"directions come to different queues, from port {source}: {more}")
+            used.add(more.index(max(more)))
+        self.assertEqual(used, {0, 1}, "all connections come to one queue")
+
+    @staticmethod
+    def received(node):
+        """Packets that came by each queue of the card."""
+        found = re.findall(r"port: wire +queue-id: +(\d+) .*packets: (\d+)", node.run("vsctl worker-rxq-show"))
+        return [int(packets) for _, packets in sorted(found)]
 
 
 class Uplink(unittest.TestCase):

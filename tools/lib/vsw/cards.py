@@ -34,6 +34,7 @@ KINDS = {
     "vmxnet3": Kind("vmxnet3", "uio_pci_generic", mtu=1500, queues=2),
     # Not with rss=on: in QEMU 7.2 a queue that is full for a moment then stops the card for good.
     "virtio": Kind("virtio-net-pci,mq=on,vectors=10,mrg_rxbuf=on", "uio_pci_generic", queues=2, header=True),
+    "virtio-rss": Kind("virtio-net-pci,mq=on,rss=on,vectors=10,mrg_rxbuf=on", "uio_pci_generic", mtu=1500, queues=2, header=True),
 }
 
 
