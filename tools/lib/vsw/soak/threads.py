@@ -57,7 +57,8 @@ class Threads:
         """The reports of a crate's tests."""
         argv = ["cargo", "test", "--locked", "--target", TRIPLE, "--target-dir", machine.ROOT / "target" / "tsan", "-p", crate, *how, "--lib", "--"]
         argv += ["--skip", LEFT_OUT, *tests]
-        flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer"
+        # The variable stands in place of what .cargo/config.toml says of the CPU.
+        flags = "-Ctarget-cpu=x86-64-v3 -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer"
         options = f"suppressions={self.directory / 'suppressed'} exitcode=66 log_path={self.directory / crate}"
         more = {"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": flags, "TSAN_OPTIONS": options, "CARGO_TERM_COLOR": "never"}
         log = self.directory / f"{crate}.log"
