@@ -26,6 +26,38 @@ def image():
     return boot
 
 
+def boot(case, name, kind):
+    """A namespace and a guest with this kind of card, which has booted; both end with `case`, a test
+    or a class of tests."""
+    machine.stop_on_signals()
+    enter, cleanup = (case.enterClassContext, case.addClassCleanup) if isinstance(case, type) else (case.enterContext, case.addCleanup)
+    directory = Path(enter(tempfile.TemporaryDirectory(prefix="vswitch-cards-")))
+    space = netns.Space(f"vt{os.getpid()}-{name}")
+    cleanup(netns.ip, "netns", "delete", space.name)
+    node = cards.SwitchGuest(image(), directory, name, space, kind)
+    cleanup(node.stop)
+    node.wait_ready()
+    return space, node
+
+
+def join(space, mtu):
+    """A bridge in the namespace joins the other ends of both cards."""
+    space.ip("link", "add", "name", "wires", "type", "bridge")
+    for tap in ("tap0", "tap1"):
+        space.ip("link", "set", "dev", tap, "mtu", str(mtu), "master", "wires", "up")
+    for address in (f"{HERE}/24", f"{HERE6}/64"):
+        space.ip("address", "add", address, "dev", "wires")
+    space.ip("link", "set", "dev", "wires", "mtu", str(mtu), "up")
+
+
+def answers(space, address, *words):
+    """Whether an address answers a ping from the namespace now."""
+    try:
+        return space.run("ping", "-n", "-q", "-c", "1", "-W", "2", *words, address)
+    except machine.Failure:
+        return None
+
+
 class Card:
     """The scenes of each kind of card. In the guest, `br0` joins the card `wire` and the host's
     port `br0`; `br-pods` joins a tunnel and `pod0`. A bridge in the namespace joins the other ends
@@ -38,15 +70,8 @@ class Card:
 
     @classmethod
     def setUpClass(cls):
-        machine.stop_on_signals()
-        directory = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="vswitch-cards-")))
-        boot = image()
         kind = cards.KINDS[cls.kind]
-        cls.space = netns.Space(f"vt{os.getpid()}-{cls.kind}")
-        cls.addClassCleanup(netns.ip, "netns", "delete", cls.space.name)
-        cls.guest = cards.SwitchGuest(boot, directory, cls.kind, cls.space, kind)
-        cls.addClassCleanup(cls.guest.stop)
-        cls.guest.wait_ready()
+        cls.space, cls.guest = boot(cls, cls.kind, kind)
         cls.card = cls.guest.card()
         cls.guest.bind(cls.card, kind.binding)
         wire = {"name": "wire", "type": "dpdk", "devargs": cls.card, "mtu": kind.mtu, "queues": kind.queues}
@@ -58,12 +83,7 @@ class Card:
             cls.guest.run(f"ip link set dev {' '.join(words)}")
         for address, device in ((f"{THERE}/24", "br0"), (f"{THERE6}/64", "br0"), ("10.78.0.2/24", "pod0")):
             cls.guest.run(f"ip address add {address} dev {device}")
-        cls.space.ip("link", "add", "name", "wires", "type", "bridge")
-        for tap in ("tap0", "tap1"):
-            cls.space.ip("link", "set", "dev", tap, "mtu", str(kind.mtu), "master", "wires", "up")
-        for address in (f"{HERE}/24", f"{HERE6}/64"):
-            cls.space.ip("address", "add", address, "dev", "wires")
-        cls.space.ip("link", "set", "dev", "wires", "mtu", str(kind.mtu), "up")
+        join(cls.space, kind.mtu)
         cls.guest.far(f"{FAR}/24")
         cls.guest.run("ip -n far link add gnv0 type geneve id 7 remote 10.77.0.2 udpcsum && ip -n far address add 10.78.0.3/24 dev gnv0 && ip -n far link set dev gnv0 mtu 1400 up")
         cls.guest.run("ip -n far link add link eth0 name eth0.5 type vlan id 5 && ip -n far address add 10.79.0.3/24 dev eth0.5 && ip -n far link set dev eth0.5 mtu 1500 up")
@@ -74,12 +94,7 @@ class Card:
     @classmethod
     def reach(cls, address, *words):
         """Waits until the guest answers at an address."""
-        def answers():
-            try:
-                return cls.space.run("ping", "-n", "-q", "-c", "1", "-W", "2", *words, address)
-            except machine.Failure:
-                return None
-        machine.expect(f"{address} answers in the guest of {cls.kind}", answers)
+        machine.expect(f"{address} answers in the guest of {cls.kind}", lambda: answers(cls.space, address, *words))
 
     def transfer(self, address, *words, megabytes=8):
         """Sends by TCP, and checks that no kernel met a wrong checksum."""
@@ -188,24 +203,14 @@ with socket.create_connection((address, 7000), source_address=("", source)) as l
 """
 
     def test_both_directions_come_to_one_queue(self):
-        machine.stop_on_signals()
-        directory = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="vswitch-cards-")))
         kind = cards.KINDS["virtio-rss"]
-        space = netns.Space(f"vt{os.getpid()}-spread")
-        self.addCleanup(netns.ip, "netns", "delete", space.name)
-        node = cards.SwitchGuest(image(), directory, "spread", space, kind)
-        self.addCleanup(node.stop)
-        node.wait_ready()
+        space, node = boot(self, "spread", kind)
         card = node.card()
         node.bind(card, kind.binding)
         node.start_switch([{"name": "wire", "type": "dpdk", "devargs": card, "queues": kind.queues}])
         offloads = node.offloads("wire")
         self.assertEqual([offloads[name]["used"] for name in ("multi-queue", "rss-tcp4", "rss-symmetric")], ["yes"] * 3, offloads)
-        space.ip("link", "add", "name", "wires", "type", "bridge")
-        for tap in ("tap0", "tap1"):
-            space.ip("link", "set", "dev", tap, "master", "wires", "up")
-        space.ip("address", "add", f"{HERE}/24", "dev", "wires")
-        space.ip("link", "set", "dev", "wires", "up")
+        join(space, kind.mtu)
         node.far(f"{FAR}/24")
         here = space.run("cat", "/sys/class/net/wires/address").strip()
         # Each takes the card for the other one.
@@ -237,43 +242,29 @@ class Uplink(unittest.TestCase):
     switch's port while the switch has the card, and back."""
 
     def test_the_nodes_address_goes_to_the_switch_and_back(self):
-        machine.stop_on_signals()
-        directory = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="vswitch-cards-")))
         kind = cards.KINDS["virtio"]
-        space = netns.Space(f"vt{os.getpid()}-uplink")
-        self.addCleanup(netns.ip, "netns", "delete", space.name)
-        node = cards.SwitchGuest(image(), directory, "uplink", space, kind)
-        self.addCleanup(node.stop)
-        node.wait_ready()
+        space, node = boot(self, "uplink", kind)
         card = node.card()
         device = node.run(f"basename $(echo /sys/bus/pci/devices/{card}/virtio*/net/*)").strip()
         node.run(f"ip address add {THERE}/24 dev {device} && ip link set dev {device} up && ip route add 10.9.0.0/16 via {HERE}")
         space.ip("address", "add", f"{HERE}/24", "dev", "tap0")
         space.ip("link", "set", "dev", "tap0", "up")
-        answers = lambda: self.answers(space)
-        machine.expect("the Node answers by its kernel", answers)
+        node_answers = lambda: answers(space, THERE)
+        machine.expect("the Node answers by its kernel", node_answers)
         node.run(f"uplink save {device}")
         driver = node.run(f"basename $(readlink /sys/bus/pci/devices/{card}/driver)").strip()
         node.bind(card, kind.binding)
         node.start_switch([{"name": "wire", "type": "dpdk", "devargs": card, "queues": kind.queues}, {"name": "br0", "type": "internal"}])
         node.run(f"uplink take {device} br0")
-        machine.expect("the Node answers by the switch", answers)
+        machine.expect("the Node answers by the switch", node_answers)
         self.assertIn(f"link/ether {cards.mac(0)}", node.run("ip link show dev br0"))
         self.assertIn("10.9.0.0/16", node.run("ip route show dev br0"))
         node.stop_switch()
         node.bind(card, driver)
         node.await_in(f"test -e /sys/class/net/{device}", "the kernel has the card again")
         node.run(f"uplink back {device}")
-        machine.expect("the Node answers by its kernel again", answers)
+        machine.expect("the Node answers by its kernel again", node_answers)
         self.assertIn("10.9.0.0/16", node.run(f"ip route show dev {device}"))
-
-    @staticmethod
-    def answers(space):
-        """Whether the Node answers now."""
-        try:
-            return space.run("ping", "-n", "-q", "-c", "1", "-W", "2", THERE)
-        except machine.Failure:
-            return None
 
 
 if __name__ == "__main__":

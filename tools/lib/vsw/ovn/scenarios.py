@@ -7,6 +7,7 @@ import socket
 import struct
 from dataclasses import dataclass
 
+from ..antrea.agent import checksum
 from .addresses import (
     CLIENT_MAC, CLUSTER_HOST_ELSEWHERE, CLUSTER_POD, FAMILIES, HOST_ELSEWHERE, HOST_HERE, LOCAL_POD, MANAGEMENT_MAC, NOBODY,
     NODE_MAC, OTHER_MAC, POD, POD1_MAC, POD2, POD2_MAC, PROTOCOLS, SWITCH_MAC,
@@ -184,10 +185,7 @@ def _advertisement(mac, source, target):
     learn from solicitations here."""
     source, target = (ipaddress.IPv6Address(address).packed for address in (source, target))
     solicited_override = 0x60000000
-    message = lambda checksum: struct.pack("!BBHI", 136, 0, checksum, solicited_override) + source + b"\x02\x01" + _bytes_of_mac(mac)
+    message = lambda sum_: struct.pack("!BBHI", 136, 0, sum_, solicited_override) + source + b"\x02\x01" + _bytes_of_mac(mac)
     pseudo = source + target + struct.pack("!IHBB", len(message(0)), 0, 0, 58) + message(0)
-    total = sum(struct.unpack(f"!{len(pseudo) // 2}H", pseudo))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
     ip = struct.pack("!IHBB", 6 << 28, len(message(0)), 58, 255) + source + target
-    return _bytes_of_mac(NODE_MAC) + _bytes_of_mac(mac) + b"\x86\xdd" + ip + message(~total & 0xFFFF)
+    return _bytes_of_mac(NODE_MAC) + _bytes_of_mac(mac) + b"\x86\xdd" + ip + message(checksum(pseudo))

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from .. import daemon, machine, netns
 from ..machine import Failure
-from .inject import CALLS, INJECTED, LIBRARY, PANIC, Fault, attach, detach, threads
+from .inject import CALLS, INJECTED, LIBRARY, PANIC, attach, detach, sweep, threads
 
 POOL = "control"  # threads that end when they have had nothing to do for 10 s
 POOL_IDLE_S = 11
@@ -121,15 +121,7 @@ class Faults:
     def operation(self, name, there, back, until, calls):
         """One operation, and what takes it back, under all faults."""
         self.settle(there, back)
-        for call, errors in calls.items():
-            for error in errors:
-                for number in range(1, MOST):
-                    if time.monotonic() > until:
-                        return
-                    if number > 3 and self.chance.random() > self.share:
-                        continue
-                    if not self.fault(Fault(name, call, error, number), there, back):
-                        break
+        sweep(name, calls, MOST, until, lambda: self.chance.random() <= self.share, lambda fault: self.fault(fault, there, back))
 
     def settle(self, there, back):
         """Does it once, so that what a switch keeps for good it has; then what it has is noted."""

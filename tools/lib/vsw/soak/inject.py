@@ -3,6 +3,7 @@
 import re
 import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,6 +78,22 @@ class Fault:
         inject = f"inject={self.call}:error={self.error}:when={self.number}"
         argv = ["strace", "-qq", "-f", "-o", log, "-e", f"trace={self.call}", "-e", inject, "-e", "signal=none"]
         return argv + [word for path in self.paths for word in ("-P", str(path))]
+
+
+def sweep(operation, calls, most, until, chance, fail):
+    """For each call and error: the first call of each thread fails, then the second, until `fail`,
+    which is told of each fault, finds none to fail. Beyond the third, those that `chance()` picks.
+    False: the time was over."""
+    for call, errors in calls.items():
+        for error in errors:
+            for number in range(1, most):
+                if time.monotonic() > until:
+                    return False
+                if number > 3 and not chance():
+                    continue
+                if not fail(Fault(operation, call, error, number)):
+                    break
+    return True
 
 
 def attach(fault, log, pid):

@@ -7,13 +7,12 @@ status and a word why; what it leaves behind is what another switch would.
 import os
 import random
 import signal
-import time
 from pathlib import Path
 
 from .. import daemon, machine
 from ..machine import Failure
 from .faults import Bed
-from .inject import CALLS, INJECTED, LIBRARY, Fault
+from .inject import CALLS, INJECTED, LIBRARY, sweep
 
 MOST = 3000
 # The runtime's library tells signals to itself by a pair of sockets, and takes an error for a fault
@@ -39,14 +38,8 @@ class LifeFaults:
             if call in OF_SIGNALS:
                 continue
             before = self.injected
-            for error in errors:
-                for number in range(1, MOST):
-                    if time.monotonic() > until:
-                        return
-                    if number > 3 and self.chance.random() > self.share:
-                        continue
-                    if not self.fault(Fault("start and stop", call, error, number)):
-                        break
+            if not sweep("start and stop", {call: errors}, MOST, until, lambda: self.chance.random() <= self.share, self.fault):
+                return
             say(f"start and stop: {call}: {self.injected - before} faults")
 
     def fault(self, fault):
