@@ -163,8 +163,9 @@ pub(super) async fn serve_api(
     let (abort, aborted) = watch::channel(false);
 
     let (reporter, health) = health_reporter();
-    set_health(&reporter, &health_of(&switch).await).await;
-    let watching_health = tokio::spawn(watch_health(Arc::clone(&switch), reporter, stopping.clone()));
+    let first = health_of(&switch).await;
+    set_health(&reporter, None, &first).await;
+    let watching_health = tokio::spawn(watch_health(Arc::clone(&switch), reporter, first, stopping.clone()));
     let dummies = switch.dummies_enabled();
     let antrea = Antrea::new(Arc::clone(&switch), state_dir);
     on(&antrea, Antrea::restore).await;
@@ -306,13 +307,21 @@ const fn status(good: bool) -> ServingStatus {
     if good { ServingStatus::Serving } else { ServingStatus::NotServing }
 }
 
-/// Tells the health of the switch as a whole, and of each part. A part that is degraded is not
-/// served well, and the whole is.
-async fn set_health(reporter: &HealthReporter, health: &Parts) {
-    for name in HEALTH_NAMES {
-        reporter.set_service_status(name, status(health.is_serving())).await;
+/// How a part was, if it was told.
+fn condition_of(health: Option<&Parts>, name: &str) -> Option<Condition> {
+    health?.parts.iter().find(|part| part.name == name).map(|part| part.condition)
+}
+
+/// Tells the health of the switch as a whole, and of each part, where it is another than before:
+/// a client that watches gets a message each time. A part that is degraded is not served well, and the
+/// whole is.
+async fn set_health(reporter: &HealthReporter, before: Option<&Parts>, now: &Parts) {
+    if before.map(Parts::is_serving) != Some(now.is_serving()) {
+        for name in HEALTH_NAMES {
+            reporter.set_service_status(name, status(now.is_serving())).await;
+        }
     }
-    for part in &health.parts {
+    for part in now.parts.iter().filter(|part| condition_of(before, part.name) != Some(part.condition)) {
         reporter.set_service_status(part.name, status(part.condition == Condition::Good)).await;
     }
 }
@@ -320,8 +329,7 @@ async fn set_health(reporter: &HealthReporter, health: &Parts) {
 /// One line for each part that is another than before.
 fn log_health(before: Option<&Parts>, now: &Parts) {
     for part in &now.parts {
-        let was = before.and_then(|before| before.parts.iter().find(|before| before.name == part.name));
-        let (name, reason, was) = (part.name, &part.reason, was.map(|part| part.condition).unwrap_or_default());
+        let (name, reason, was) = (part.name, &part.reason, condition_of(before, part.name).unwrap_or_default());
         match part.condition {
             condition if condition == was => {}
             Condition::Good => tracing::info!(part = name, "healthy again"),
@@ -333,17 +341,22 @@ fn log_health(before: Option<&Parts>, now: &Parts) {
 
 /// Tells changes of health; at the end tells that the server is gone, and ends the streams of those
 /// who watch.
-async fn watch_health(switch: Arc<dyn SwitchApi>, mut reporter: HealthReporter, mut stopping: watch::Receiver<bool>) {
-    let mut told: Option<Parts> = None;
+async fn watch_health(
+    switch: Arc<dyn SwitchApi>,
+    mut reporter: HealthReporter,
+    mut told: Parts,
+    mut stopping: watch::Receiver<bool>,
+) {
+    log_health(None, &told);
     loop {
-        let health = health_of(&switch).await;
-        set_health(&reporter, &health).await;
-        log_health(told.as_ref(), &health);
-        told = Some(health);
         tokio::select! {
             () = tokio::time::sleep(HEALTH_INTERVAL) => {}
             _ = stopping.wait_for(|stopping| *stopping) => break,
         }
+        let health = health_of(&switch).await;
+        set_health(&reporter, Some(&told), &health).await;
+        log_health(Some(&told), &health);
+        told = health;
     }
     for name in HEALTH_NAMES.into_iter().chain(PARTS) {
         reporter.set_service_status(name, ServingStatus::NotServing).await;

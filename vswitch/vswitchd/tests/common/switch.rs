@@ -48,7 +48,7 @@ impl Switch {
     /// # Panics
     /// When it does not start; the message has its log.
     pub(crate) fn start_with(config: &str, arguments: &[&str]) -> Self {
-        Self::launch(config, arguments, None, None, None)
+        Self::launch(config, arguments, None, None, None).ready()
     }
 
     /// Likewise. It writes its log into a pipe, which somebody reads or not.
@@ -56,7 +56,7 @@ impl Switch {
     /// # Panics
     /// When it does not start.
     pub(crate) fn start_logging_to(log: PipeWriter, config: &str, arguments: &[&str]) -> Self {
-        Self::launch(config, arguments, None, Some(log), None)
+        Self::launch(config, arguments, None, Some(log), None).ready()
     }
 
     /// Likewise, in a network namespace: the interfaces of its ports are there.
@@ -64,7 +64,7 @@ impl Switch {
     /// # Panics
     /// When it does not start; the message has its log.
     pub(crate) fn start_in(ns: &Netns, config: &str) -> Self {
-        Self::launch(config, &[], Some(ns.name().to_owned()), None, None)
+        Self::launch(config, &[], Some(ns.name().to_owned()), None, None).ready()
     }
 
     /// Likewise, with a shared library in front of those of DPDK (`LD_PRELOAD`).
@@ -73,7 +73,7 @@ impl Switch {
     /// When it does not start; the message has its log.
     #[allow(dead_code)] // not every test needs it
     pub(crate) fn start_behind(library: &Path, config: &str) -> Self {
-        Self::launch(config, &[], None, None, Some(library))
+        Self::launch(config, &[], None, None, Some(library)).ready()
     }
 
     /// Starts a switch, and waits for nothing.
@@ -82,22 +82,16 @@ impl Switch {
     /// When there is no such program.
     #[allow(dead_code)] // not every test needs it
     pub(crate) fn start_unready(config: &str) -> Self {
-        Self::launch_unready(config, &[], None, None, None)
+        Self::launch(config, &[], None, None, None)
+    }
+
+    /// When it is healthy.
+    fn ready(mut self) -> Self {
+        self.wait_until_healthy();
+        self
     }
 
     fn launch(
-        config: &str,
-        arguments: &[&str],
-        netns: Option<String>,
-        log: Option<PipeWriter>,
-        preload: Option<&Path>,
-    ) -> Self {
-        let mut switch = Self::launch_unready(config, arguments, netns, log, preload);
-        switch.wait_until_healthy();
-        switch
-    }
-
-    fn launch_unready(
         config: &str,
         arguments: &[&str],
         netns: Option<String>,
