@@ -105,8 +105,10 @@ async fn a_disk_that_cannot_be_written_is_told_until_it_can() {
     let dir = tempfile::tempdir().expect("a directory");
     stopped(dir.path()).await;
     let running = Running::start_over(Some(dir.path().to_owned()), with_ports(&ALL)).await;
-    // In the way of the next writing, as a full disk would be.
-    std::fs::create_dir_all(dir.path().join("state.new/full")).expect("a directory");
+    // In the way of the next writing, as a full disk would be. The start may still write its own.
+    while std::fs::create_dir_all(dir.path().join("state.new/full")).is_err() {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
     running.apply_pods(vec![pod("web", 26)], 5).await.expect("an answer");
     while running.state().await.unwritten.is_empty() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
