@@ -27,8 +27,8 @@ def image():
 
 
 def boot(case, name, kind):
-    """A namespace and a guest with this kind of card, which has booted; both end with `case`, a test
-    or a class of tests."""
+    """A namespace and a guest with this kind of card, which has booted; both end with `case`, a
+    test or a class of tests."""
     machine.stop_on_signals()
     enter, cleanup = (case.enterClassContext, case.addClassCleanup) if isinstance(case, type) else (case.enterContext, case.addCleanup)
     directory = Path(enter(tempfile.TemporaryDirectory(prefix="vswitch-cards-")))

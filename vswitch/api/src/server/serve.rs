@@ -312,9 +312,9 @@ fn condition_of(health: Option<&Parts>, name: &str) -> Option<Condition> {
     health?.parts.iter().find(|part| part.name == name).map(|part| part.condition)
 }
 
-/// Tells the health of the switch as a whole, and of each part, where it is another than before:
-/// a client that watches gets a message each time. A part that is degraded is not served well, and the
-/// whole is.
+/// Tells the health of the switch as a whole, and of each part, where it is another than before: a
+/// client that watches gets a message each time. A part that is degraded is not served well, and
+/// the whole is.
 async fn set_health(reporter: &HealthReporter, before: Option<&Parts>, now: &Parts) {
     if before.map(Parts::is_serving) != Some(now.is_serving()) {
         for name in HEALTH_NAMES {
