@@ -219,6 +219,8 @@ pub struct WorkerInfo {
     pub heartbeat_age_ms: u64,
     /// Receive queues that it polls.
     pub rxqs: u32,
+    /// What its panic said; None: it has not panicked.
+    pub panicked: Option<String>,
     /// What its caches did, and hold.
     pub caches: CachesInfo,
 }

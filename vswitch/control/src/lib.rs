@@ -32,3 +32,5 @@ pub use health::Health;
 pub use info::*;
 pub use switch::Switch;
 pub use switch_api::SwitchApi;
+/// For the panic hook of the process.
+pub use vswitch_dataplane::worker::lose;

@@ -100,6 +100,7 @@ switch_api! {
     fn dummies_enabled(&self) -> bool;
     fn dummy_receive(&self, port: &str, packet: &[u8]) -> Result<Vec<Sent>, SwitchError>;
     fn dummy_link(&self, port: &str, up: bool) -> Result<(), SwitchError>;
+    fn dummy_panic(&self, port: &str, sending: bool) -> Result<(), SwitchError>;
     fn time_stop(&self) -> Result<(), SwitchError>;
     fn time_warp(&self, ms: u64) -> Result<(), SwitchError>;
     fn cache_enable(&self, on: bool);

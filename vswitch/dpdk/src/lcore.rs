@@ -1,7 +1,24 @@
 //! Threads that poll: pinned to a core and known to DPDK as an lcore (mempool caches, per-lcore
 //! state).
 
+use std::cell::Cell;
 use std::io;
+
+thread_local! {
+    static IN_LIBRARY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a library has called this thread's code, and holds a lock of its own until that returns.
+#[must_use]
+pub fn is_in_library() -> bool {
+    IN_LIBRARY.get()
+}
+
+/// Code that a library calls begins, or has ended.
+#[inline]
+pub fn set_in_library(is: bool) {
+    IN_LIBRARY.set(is);
+}
 
 /// Proof that the current thread is pinned and registered. Dropping it (on the same thread)
 /// unregisters.

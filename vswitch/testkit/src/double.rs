@@ -557,6 +557,11 @@ impl SwitchApi for Double {
         }
     }
 
+    fn dummy_panic(&self, port: &str, sending: bool) -> Result<(), SwitchError> {
+        self.calls.lock().push(format!("panic {port} {sending}"));
+        Ok(())
+    }
+
     fn dummy_link(&self, port: &str, up: bool) -> Result<(), SwitchError> {
         self.calls.lock().push(format!("link {port} {up}"));
         Ok(())

@@ -207,7 +207,8 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// Logs a panic. What follows is up to the build: it aborts, or unwinds to the end of the thread.
+/// Logs a panic. A worker is lost with it ([`vswitch_control::lose`]). What follows for
+/// other threads is up to the build: it aborts, or unwinds to the end of the thread.
 fn last_words(info: &PanicHookInfo<'_>) {
     let payload = info.payload();
     let message = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
@@ -220,6 +221,10 @@ fn last_words(info: &PanicHookInfo<'_>) {
         "panic: {}",
         message.unwrap_or("no message")
     );
+    // A worker's thread stays here, as long as the others can go on without it.
+    if let Some(trouble) = vswitch_control::lose(message.unwrap_or("no message")) {
+        tracing::error!("the switch does not move without a worker that panicked: {trouble}");
+    }
     // It may be the end of the process.
     flush();
 }

@@ -97,9 +97,14 @@ pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
     let watchdog = notifier.watchdog_interval().map(feed);
     drop(entered);
     let (stopping, hurried) = (Arc::clone(&notifier), Arc::clone(&switch));
+    let mut restart = switch.restart_wanted();
+    let wanted = restart.clone();
     let shutdown = async move {
-        // Its sender lives as long as the runtime
-        let _ = stopped.wait_for(|stopped| *stopped).await;
+        // Their senders live as long as the runtime and the switch.
+        tokio::select! {
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+            _ = restart.wait_for(Option::is_some) => {}
+        }
         stopping.stopping();
         // Before the server waits for calls in flight.
         hurried.hurry();
@@ -111,6 +116,9 @@ pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
     }
     stop(runtime, &switch);
     served.context("the control socket cannot be served")?;
+    if let Some(reason) = wanted.borrow().clone() {
+        return Err(anyhow::anyhow!("a restart is needed: {reason}").into());
+    }
     tracing::info!("stopped");
     Ok(())
 }

@@ -21,6 +21,7 @@ mod linux_guests;
 mod memif;
 mod operate;
 mod ovs_tunnels;
+mod panics;
 mod plugins;
 mod pod_tunnels;
 mod restart;

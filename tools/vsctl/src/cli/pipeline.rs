@@ -204,6 +204,15 @@ pub(crate) enum Testing {
         #[arg(required = true, value_parser = hex)]
         packets: Vec<Bytes>,
     },
+    /// Let a worker panic at a port, with the next packet.
+    #[command(name = "dummy/panic", hide = true)]
+    Panic {
+        /// Name of the port.
+        port: String,
+        /// When it sends by the port; otherwise when it receives.
+        #[arg(long)]
+        sending: bool,
+    },
     /// Stop the clock.
     #[command(name = "time/stop", hide = true)]
     StopTime,

@@ -90,7 +90,10 @@ impl Report for Workers {
                 worker.bursts.to_string(),
                 format!("{:.1}", load.packets_per_burst),
                 worker.rxqs.to_string(),
-                format!("{} ms ago", worker.heartbeat_age_ms),
+                match &worker.panicked {
+                    Some(_) => "panicked".to_owned(),
+                    None => format!("{} ms ago", worker.heartbeat_age_ms),
+                },
             ]
         };
         table(WORKER_COLUMNS, self.0.iter().map(row))
@@ -116,6 +119,7 @@ impl Report for Workers {
                 "packets_per_burst": load.packets_per_burst,
                 "heartbeat_age_ms": worker.heartbeat_age_ms,
                 "rxqs": worker.rxqs,
+                "panicked": worker.panicked,
             })
         };
         self.0.iter().map(worker).collect()
@@ -192,9 +196,12 @@ mod tests {
             bursts: 2,
             heartbeat_age_ms: 4,
             rxqs: 2,
+            panicked: None,
             caches: None,
         };
-        Workers(vec![busy, v1::Worker { id: 1, core: 11, heartbeat_age_ms: 1200, ..Default::default() }])
+        let late = v1::Worker { id: 1, core: 11, heartbeat_age_ms: 1200, ..Default::default() };
+        let panicked = Some("index out of bounds".to_owned());
+        Workers(vec![busy, late, v1::Worker { id: 2, core: 12, panicked, ..Default::default() }])
     }
 
     #[test]
@@ -203,6 +210,7 @@ mod tests {
 WORKER  CORE  BUSY %  IDLE %  SLEEP %  CYCLES/PACKET  PACKETS  BURSTS  PACKETS/BURST  RXQS    HEARTBEAT
      0     3    50.0    25.0     25.0           62.5        8       2            4.0     2     4 ms ago
      1    11     0.0     0.0      0.0            0.0        0       0            0.0     0  1200 ms ago
+     2    12     0.0     0.0      0.0            0.0        0       0            0.0     0     panicked
 ";
         assert_eq!(workers().text(), want);
     }
@@ -213,8 +221,10 @@ WORKER  CORE  BUSY %  IDLE %  SLEEP %  CYCLES/PACKET  PACKETS  BURSTS  PACKETS/B
             "id": 0, "core": 3, "tsc_hz": 2_600_000_000_u64, "busy_cycles": 500, "idle_cycles": 250, "sleep_cycles": 250,
             "busy_percent": 50.0, "idle_percent": 25.0, "sleep_percent": 25.0, "cycles_per_packet": 62.5,
             "iterations": 20, "packets": 8, "bursts": 2, "packets_per_burst": 4.0, "heartbeat_age_ms": 4, "rxqs": 2,
+            "panicked": null,
         });
         assert_eq!(workers().json()[0], want);
+        assert_eq!(workers().json()[2]["panicked"], "index out of bounds");
         assert_eq!(workers().json()[1]["cycles_per_packet"], 0.0, "nothing to divide by");
     }
 

@@ -86,6 +86,12 @@ impl v1::dummy_service_server::DummyService for Dummies {
         Ok(Response::new(v1::WarpTimeResponse {}))
     }
 
+    async fn panic(&self, request: Request<v1::PanicRequest>) -> Result<Response<v1::PanicResponse>, Status> {
+        let v1::PanicRequest { port, sending } = request.into_inner();
+        self.0.try_read(move |switch| switch.dummy_panic(&port, sending)).await?;
+        Ok(Response::new(v1::PanicResponse {}))
+    }
+
     async fn set_cache(&self, request: Request<v1::SetCacheRequest>) -> Result<Response<v1::SetCacheResponse>, Status> {
         let v1::SetCacheRequest { enabled, flush } = request.into_inner();
         let set = move |switch: &dyn vswitch_control::SwitchApi| {

@@ -213,6 +213,7 @@ pub(super) fn worker(worker: &WorkerInfo) -> v1::Worker {
         bursts,
         heartbeat_age_ms,
         rxqs,
+        ref panicked,
         ref caches,
     } = worker;
     v1::Worker {
@@ -227,6 +228,7 @@ pub(super) fn worker(worker: &WorkerInfo) -> v1::Worker {
         bursts,
         heartbeat_age_ms,
         rxqs,
+        panicked: panicked.clone(),
         caches: Some(self::caches(caches)),
     }
 }

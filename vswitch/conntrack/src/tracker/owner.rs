@@ -42,6 +42,16 @@ impl Sections {
         }
     }
 
+    /// Ends the section of an owner, if it is in one. For the thread that is this owner, or where
+    /// that does not run any more.
+    fn leave_for(&self, owner: usize) {
+        let Some(section) = self.0.get(owner) else { return };
+        let now = section.count.load(Acquire);
+        if now % 2 == 1 {
+            section.count.store(now + 1, Release);
+        }
+    }
+
     /// [`Self::wait`], with patience. False: the owner is still in that section.
     pub(super) fn wait_with(&self, owner: Who, patience: &mut Patience) -> bool {
         let Some(section) = owner.number().and_then(|number| self.0.get(number)) else { return true };
@@ -103,6 +113,12 @@ impl Tracker {
         let who = if sections.0.get(worker).is_some_and(free) { Who::of(worker) } else { Who::NOBODY };
         let count = who.number().map_or(0, |number| sections.0[number].count.load(Relaxed));
         Owner { sections, who, present: Cell::new(Who::NOBODY), count: Cell::new(count) }
+    }
+
+    /// Ends the section of a worker that panics, on its own thread, which runs no further. What it
+    /// wrote of a place are whole words: a connection may lack the last packet, and no more.
+    pub fn leave_for(&self, worker: usize) {
+        self.arena.sections().leave_for(worker);
     }
 }
 

@@ -113,7 +113,7 @@ impl Switch {
     pub(super) fn announce(&self, announcer: &mut Announcer) {
         let world = Arc::clone(&self.publisher.current().world);
         let now = Instant::now();
-        let Some(inbox) = self.publisher.inboxes.first() else { return };
+        let Some(inbox) = self.publisher.inbox() else { return };
         for Due { vtep, bridge, in_port, frame } in announcer.due(&world, now) {
             let mut metadata = FlowKey::default();
             metadata.set(Field::InPort, in_port.into());

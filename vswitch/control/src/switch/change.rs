@@ -163,7 +163,11 @@ impl Switch {
     /// Closes the devices of ports that are gone. Not under the lock of the state: it takes as long
     /// as the devices want.
     fn close_gone(&self, _: &Turn<'_>, patience: Duration) -> Result<(), SwitchError> {
-        let mut gone = self.edit(|state| Ok(std::mem::take(&mut state.closing)))?;
+        let mut gone = self.edit(|state| {
+            // A lost worker lets go of nothing: nobody waits for it.
+            state.kept.extend(state.closing.extract_if(.., |closing| closing.is_held()));
+            Ok(std::mem::take(&mut state.closing))
+        })?;
         closing::close(&mut gone, Instant::now() + patience, || self.is_hurried());
         let Some(port) = gone.first().map(Closing::port) else { return Ok(()) };
         let text = format!(

@@ -7,6 +7,7 @@
 
 use super::port_state::{Opened, PortState};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use vswitch_dataplane::worker::{PortShared, RxqSlot};
 
@@ -42,6 +43,16 @@ impl Closing {
     /// Name of the port.
     pub(super) fn port(&self) -> &str {
         &self.port
+    }
+
+    /// A lost worker has it.
+    pub(super) fn hold(&self) {
+        self.shared.held.store(true, Relaxed);
+    }
+
+    /// Whether a lost worker has it: it is never free.
+    pub(super) fn is_held(&self) -> bool {
+        self.shared.held.load(Relaxed)
     }
 
     /// Whether nobody else has it any more.

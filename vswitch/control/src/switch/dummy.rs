@@ -6,7 +6,7 @@ use super::change::ADOPTION_MAX;
 use super::state::State;
 use crate::info::SwitchError;
 use std::sync::Arc;
-use vswitch_dataplane::port::dummy::{DummyDevice, DummyLog, DummyWire, Sent};
+use vswitch_dataplane::port::dummy::{DummyDevice, DummyLog, DummyWire, PanicAt, Sent};
 use vswitch_dataplane::port::{Device, FieldError};
 use vswitch_dataplane::time;
 
@@ -58,6 +58,18 @@ impl Switch {
         })?;
         self.look_at_links();
         Ok(())
+    }
+
+    /// Lets a worker panic at a dummy port with the next packet: when it sends by it, or when it
+    /// receives.
+    ///
+    /// # Errors
+    /// When there is no such port or it is not a dummy.
+    pub fn dummy_panic(&self, port: &str, sending: bool) -> Result<(), SwitchError> {
+        self.edit(|state| {
+            device(state, port)?.wire.panic_at(if sending { PanicAt::Send } else { PanicAt::Receive });
+            Ok(())
+        })
     }
 
     /// Stops the clock: from now on only [`Switch::time_warp`] moves it. Of the whole process.

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 use vswitch_dpdk::process::free_bytes;
 
 /// A worker whose heart has not beaten for this long is not healthy.
-const HEARTBEAT_MAX_MS: u64 = 1000;
+pub(super) const HEARTBEAT_MAX_MS: u64 = 1000;
 
 /// A switch whose mbuf pool has been empty for so long is not healthy, in seconds.
 pub(super) const STARVED_S: u32 = 3;
@@ -38,6 +39,8 @@ pub(super) struct Watched {
     state: Busy,
     /// What is not on the disk, and why.
     disk: Mutex<BTreeMap<&'static str, String>>,
+    /// Why the switch is to restart.
+    pub(super) restart: watch::Sender<Option<String>>,
 }
 
 impl Watched {
@@ -49,7 +52,17 @@ impl Watched {
             vhost: ["vhost-events", "vhost_reconn"].map(Thread::new),
             state: Busy::default(),
             disk: Mutex::default(),
+            restart: watch::Sender::new(None),
         }
+    }
+
+    /// The state, and the threads of the control side: a look at each.
+    pub(super) fn own_threads(&self, state_is_held: bool, now: Instant) -> [Part; 3] {
+        [
+            self.state.part(state_is_held, now),
+            self.monitor.part("monitor", "links are not watched, nothing ages", now),
+            self.conntrack.part("conntrack", "connections do not expire", now),
+        ]
     }
 
     fn disk(&self) -> Part {
@@ -71,14 +84,15 @@ impl Switch {
     pub fn health(&self) -> Health {
         let now = Instant::now();
         let is_held = self.state.try_lock_for(STATE_LOOK).is_none();
+        let [state, monitor, conntrack] = self.watched.own_threads(is_held, now);
         let parts = vec![
             self.workers_part(),
             self.buffers_part(),
-            self.watched.state.part(is_held, now),
+            state,
             health::log(LOG.info().stuck_ms),
             self.watched.disk(),
-            self.watched.monitor.part("monitor", "links are not watched, nothing ages", now),
-            self.watched.conntrack.part("conntrack", "connections do not expire", now),
+            monitor,
+            conntrack,
             self.watched.vhost(now),
         ];
         Health { parts }
@@ -95,14 +109,21 @@ impl Switch {
 
     fn workers_part(&self) -> Part {
         let engine = self.engine.lock();
-        let late = engine.workers.iter().map(|worker| (heartbeat_age(worker), worker.core));
+        let moving = engine.workers.iter().filter(|worker| !worker.is_lost());
+        let late = moving.map(|worker| (heartbeat_age(worker), worker.core));
         let late = late.filter(|(age, _)| *age > HEARTBEAT_MAX_MS).max();
         let reason = if self.stopped.load(Relaxed) || engine.workers.is_empty() {
             Some("the switch has stopped".to_owned())
         } else {
-            late.map(|(age, core)| format!("worker-{core} has no heartbeat since {age} ms"))
+            let late = late.map(|(age, core)| format!("worker-{core} has no heartbeat since {age} ms"));
+            late.or_else(|| self.watched.restart.borrow().clone())
         };
-        Part::new("workers", reason.map(|reason| (Condition::Failing, reason)))
+        let lost = || {
+            let worker = engine.workers.iter().find(|worker| worker.is_lost())?;
+            let reason = format!("worker-{} has panicked, its ports are down: restart the switch", worker.core);
+            Some((Condition::Degraded, reason))
+        };
+        Part::new("workers", reason.map(|reason| (Condition::Failing, reason)).or_else(lost))
     }
 
     fn buffers_part(&self) -> Part {

@@ -36,6 +36,7 @@ mod dummy;
 mod fdb;
 mod healthy;
 mod interfaces;
+mod lost;
 mod modify;
 mod monitor;
 mod numbers;
@@ -150,6 +151,7 @@ impl Switch {
             bursts: worker.stats.bursts.get(),
             heartbeat_age_ms: heartbeat_age(worker),
             rxqs: 0,
+            panicked: self.publisher.losses.of(id).map(|loss| loss.reason.clone()),
             caches: CachesInfo::read(&cache.stats),
         };
         workers.iter().zip(&self.publisher.caches).enumerate().map(read).collect()

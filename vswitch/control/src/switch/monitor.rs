@@ -41,9 +41,11 @@ fn watch(switch: &Weak<Switch>, announce: bool, stopped: &mpsc::Receiver<()>) {
         vswitch_dpdk::vhost::maintain();
         switch.end_openings();
         switch.look_at_links();
+        switch.look_at_losses();
         // It does not wait for a change that is in work, nor for a worker that does not move: it
         // comes again.
         if let Some(turn) = switch.try_turn() {
+            switch.take_down_lost(&turn);
             switch.look_at_mtus(&turn);
             #[cfg(feature = "dpdk")]
             switch.look_at_peers(&turn);

@@ -107,7 +107,7 @@ impl Switch {
             packet: paused.packet,
             begin: Begin::Resume(paused.continuation, paused.met),
         });
-        Ok(self.publisher.inboxes.first().map_or(0, |inbox| inbox.inject_all(injections.collect())))
+        Ok(self.publisher.inbox().map_or(0, |inbox| inbox.inject_all(injections.collect())))
     }
 
     /// Credits what workers' caches have counted to rules, groups and tables: what is read after
@@ -138,7 +138,7 @@ impl Switch {
 
     /// Hands a packet to a worker. Not under the lock: the caller waits.
     fn inject(&self, injection: Injection) -> Result<(), SwitchError> {
-        let Some(inbox) = self.publisher.inboxes.first() else { return Err(InjectError::Stopping.into()) };
+        let Some(inbox) = self.publisher.inbox() else { return Err(InjectError::Stopping.into()) };
         let name = Arc::clone(&injection.bridge);
         let is_plain = || {
             let snapshot = self.publisher.current();

@@ -12,6 +12,7 @@ use crate::info::{PortEvent, PortEventKind, PortInfo, SwitchError};
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use vswitch_dataplane::limits;
 use vswitch_dataplane::observe::PortCounters;
 use vswitch_dataplane::packet::Mac;
@@ -289,7 +290,8 @@ pub(super) fn use_device(state: &State, id: PortId, config: &PortConfig, opened:
         tx: tx.into_iter().map(Mutex::new).collect(),
         counters: state.cores.iter().map(|_| PortCounters::default()).collect(),
         device,
-        sequence: std::sync::atomic::AtomicU32::new(0),
+        sequence: AtomicU32::new(0),
+        held: AtomicBool::new(false),
     });
     let mut rxqs: Vec<Rxq> = Vec::with_capacity(rx.len());
     for (number, queue) in (0..).zip(rx) {

@@ -14,12 +14,18 @@ impl State {
     /// The worker with the least measured load, then with the fewest queues; `more` are queues
     /// about to be added.
     pub(super) fn least_loaded(&self, more: &[Rxq]) -> usize {
-        let mut load = vec![(0.0, 0_usize); self.cores.len()];
+        let mut load = self.no_load();
         for rxq in self.rxqs().chain(more) {
             load[rxq.worker].0 += rxq.usage.get();
             load[rxq.worker].1 += 1;
         }
         lightest(&load)
+    }
+
+    /// By worker: its load before it has a queue. That of a lost worker is infinite.
+    fn no_load(&self) -> Vec<(f64, usize)> {
+        let lost = |worker| if self.lost.contains(&worker) { f64::INFINITY } else { 0.0 };
+        (0..self.cores.len()).map(|worker| (lost(worker), 0)).collect()
     }
 
     /// Takes a sample of how busy each queue kept its worker during the last `seconds`.
@@ -84,6 +90,10 @@ impl Switch {
                 })?),
                 None => None,
             };
+            if worker.is_some_and(|worker| state.lost.contains(&worker)) {
+                let problem = format!("the worker on core {} has panicked", core.unwrap_or_default());
+                return Err(FieldError::new("core", problem, "choose another one, or restart the switch").into());
+            }
             let found = state.all_ports().find(|(_, found)| found.config.name == port).map(|(id, _)| id);
             let Some(found) = found.and_then(|id| state.ports.change(id)) else {
                 return Err(not_found("port", port.to_owned(), "see vsctl worker-rxq-show".to_owned()));
@@ -104,7 +114,7 @@ impl Switch {
     #[must_use]
     pub fn rebalance(&self) -> usize {
         let moved: Result<usize, SwitchError> = self.change(|state| {
-            let mut load = vec![(0.0, 0_usize); state.cores.len()];
+            let mut load = state.no_load();
             for rxq in state.rxqs().filter(|rxq| rxq.pinned) {
                 load[rxq.worker].0 += rxq.usage.get();
                 load[rxq.worker].1 += 1;
@@ -136,6 +146,7 @@ mod tests {
             (vec![(0.501, 3), (0.502, 1)], 1),
             (vec![(0.0, 2), (0.0, 2), (0.0, 1)], 2),
             (vec![(0.3, 1)], 0),
+            (vec![(f64::INFINITY, 0), (0.9, 4)], 1),
         ] {
             assert_eq!(lightest(&load), expected, "{load:?}");
         }

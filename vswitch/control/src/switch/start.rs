@@ -70,6 +70,7 @@ impl Switch {
             switch.show(state);
             Ok(())
         })?;
+        switch.guard_losses();
         // From here on `Switch::stop` writes them again, however this ends.
         if let Some(file) = &config.conntrack.state_file {
             saved::use_up(file);

@@ -6,7 +6,7 @@ use super::numbers::Numbers;
 use super::port_state::{PortState, Ports, Rxq};
 use super::view::{BridgeView, View, hint, no_bridge};
 use crate::info::{BridgeConfig, SwitchError};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use tokio::sync::broadcast;
 use vswitch_dataplane::limits::{self, L2_OVERHEAD};
@@ -28,6 +28,10 @@ pub(super) struct State {
     pub(super) ports: Ports,
     /// What is gone, and not closed yet.
     pub(super) closing: Vec<Closing>,
+    /// What is gone, and stays open as long as the process lives: a lost worker has it.
+    pub(super) kept: Vec<Closing>,
+    /// Workers that have panicked.
+    pub(super) lost: BTreeSet<usize>,
     /// What is left to be done when all workers have adopted the present snapshot.
     pub(super) left: Vec<After<()>>,
     /// Of the last port event.
@@ -125,6 +129,8 @@ impl State {
             bridges: BTreeMap::new(),
             ports: Ports::default(),
             closing: Vec::new(),
+            kept: Vec::new(),
+            lost: BTreeSet::new(),
             left: Vec::new(),
             sequence: 0,
             changes,

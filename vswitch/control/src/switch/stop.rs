@@ -127,12 +127,17 @@ impl Switch {
             return left(state, gone, &stuck);
         }
         let wake = || self.publisher.inboxes.iter().for_each(|inbox| inbox.wake());
+        // A lost worker lets go of nothing.
+        state.kept.extend(gone.extract_if(.., |closing| closing.is_held()));
         closing::close(&mut gone, until.max(Instant::now() + STOP_BUDGET), || {
             wake();
             false
         });
         drop(turn);
-        if gone.is_empty() { true } else { left(state, gone, "a worker does not let go of a port") }
+        if gone.is_empty() && state.kept.is_empty() {
+            return true;
+        }
+        left(state, gone, "a worker does not let go of a port")
     }
 
     fn publish_at_last(&self, snapshot: Snapshot, until: Instant) -> Result<(), String> {

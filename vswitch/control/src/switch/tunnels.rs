@@ -230,7 +230,7 @@ impl Switch {
             };
             Ok((state.neighbours.lookup(id, ip).map(Mac), question))
         })?;
-        if let (Some((number, packet)), Some(inbox)) = (question, self.publisher.inboxes.first()) {
+        if let (Some((number, packet)), Some(inbox)) = (question, self.publisher.inbox()) {
             let mut metadata = FlowKey::default();
             metadata.set(Field::InPort, number.into());
             let actions = [Action::Output { port: TABLE, max_len: None }];

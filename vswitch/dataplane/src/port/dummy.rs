@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::time::{Duration, Instant};
 use vswitch_dpdk::{Burst, Mempool};
 
@@ -60,9 +60,30 @@ pub struct DummyWire {
     /// Something may be in `incoming`: asked once per poll, without the lock.
     waiting: AtomicBool,
     link_up: AtomicBool,
+    /// A [`PanicAt`]; 0: nowhere.
+    panic_at: AtomicU8,
+}
+
+/// Where a worker is to panic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PanicAt {
+    /// When it takes a packet from the port.
+    Receive = 1,
+    /// When it sends by the port, under the lock of the queue.
+    Send = 2,
 }
 
 impl DummyWire {
+    /// The next packet that gets there lets its worker panic.
+    pub fn panic_at(&self, at: PanicAt) {
+        self.panic_at.store(at as u8, Relaxed);
+    }
+
+    fn maybe_panic(&self, at: PanicAt) {
+        assert!(self.panic_at.load(Relaxed) != at as u8, "a test asked for it at port {}", self.name);
+    }
+
     /// Gives packets to the port, in one burst if they are few enough, and returns when the worker
     /// is done with them and has sent what they led to. `wake` ends the workers' sleep.
     ///
@@ -117,6 +138,7 @@ impl DummyRxQueue {
         if !self.wire.waiting.load(Acquire) {
             return;
         }
+        self.wire.maybe_panic(PanicAt::Receive);
         let mut incoming = self.wire.incoming.lock();
         while !burst.is_full() {
             let Some(packet) = incoming.pop_front() else {
@@ -141,6 +163,7 @@ pub struct DummyTxQueue(Arc<DummyWire>);
 impl DummyTxQueue {
     pub(super) fn send(&mut self, burst: &mut Burst, counters: &PortCounters) {
         let wire = &self.0;
+        wire.maybe_panic(PanicAt::Send);
         let mut sent = wire.log.sent.lock();
         for mbuf in burst.drain() {
             counters.tx_packets.add(1);
@@ -185,6 +208,7 @@ pub fn open(name: &str, log: &Arc<DummyLog>, pool: &Mempool) -> (DummyRxQueue, D
         done: AtomicU64::new(0),
         waiting: AtomicBool::new(false),
         link_up: AtomicBool::new(true),
+        panic_at: AtomicU8::new(0),
     });
     let rx = DummyRxQueue { wire: Arc::clone(&wire), pool: pool.clone(), taken: 0, told: 0 };
     (rx, DummyTxQueue(Arc::clone(&wire)), DummyDevice { wire })

@@ -62,6 +62,7 @@ impl Bed {
                 counters: Box::new([PortCounters::default()]),
                 device: Device::Sim,
                 sequence: std::sync::atomic::AtomicU32::new(0),
+                held: Default::default(),
             }),
         };
         let facts = |port: usize| PortFacts {

@@ -30,6 +30,8 @@ mod tests;
 mod tunnel;
 
 pub use control::inject::{Begin, Inbox, InjectError, Injection};
+pub use control::losses::{Guard, Loss, Losses};
 pub use control::snapshot::{PortShared, PortView, Publisher, RxqSlot, Snapshot, Stuck};
+pub use poll::lost::lose;
 pub use poll::run::{Worker, WorkerStats};
 pub use poll::walk::{Walk, needs_tables};

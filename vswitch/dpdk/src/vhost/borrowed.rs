@@ -29,6 +29,7 @@ use super::chain::{self, PIECES_MAX, Piece, Region, Regions};
 use super::features;
 use super::features::negotiated_features;
 use super::shared::Shared;
+use crate::lcore;
 use crate::limits::{BURST, FRAME_MAX};
 use crate::{Csum, Mbuf, Mempool};
 use dpdk_sys as sys;
@@ -105,7 +106,10 @@ pub(super) struct Taking<'a, 'b> {
 pub(super) unsafe extern "C" fn take(context: *mut c_void, n: u16) -> c_int {
     // SAFETY: as above.
     let taking = unsafe { &mut *context.cast::<Taking<'_, '_>>() };
-    c_int::from(taking.run(n))
+    lcore::set_in_library(true);
+    let taken = taking.run(n);
+    lcore::set_in_library(false);
+    c_int::from(taken)
 }
 
 impl Taking<'_, '_> {

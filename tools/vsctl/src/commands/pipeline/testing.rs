@@ -21,6 +21,9 @@ pub(in crate::commands) async fn ask(client: &Client, command: &Testing) -> Answ
             }
             return Ok(Box::new(Sent(sent)));
         }
+        Testing::Panic { port, sending } => {
+            client.answer(service.panic(v1::PanicRequest { port: port.clone(), sending: *sending }).await)?;
+        }
         Testing::StopTime => {
             client.answer(service.stop_time(v1::StopTimeRequest {}).await)?;
         }

@@ -6,6 +6,7 @@ use crate::observe::{Counter, PortCounters, PortTotals};
 use crate::pipeline::World;
 use crate::port::{Device, PortId, RxQueue, TxQueue};
 use crate::worker::Inbox;
+use crate::worker::control::losses::Losses;
 use crate::worker::control::worker_wait::WorkerWait;
 use crossbeam_queue::SegQueue;
 use parking_lot::Mutex;
@@ -65,6 +66,8 @@ pub struct PortShared {
     pub device: Device,
     /// Packets that a GRE tunnel has numbered.
     pub sequence: AtomicU32,
+    /// A worker that is lost holds it: its device stays open as long as the process lives.
+    pub held: AtomicBool,
 }
 
 impl PortShared {
@@ -157,6 +160,8 @@ pub struct Publisher {
     pub caches: Box<[Arc<CacheShared>]>,
     /// All workers' connections.
     pub conntrack: Arc<Conntrack>,
+    /// Workers that have panicked.
+    pub losses: Losses,
 }
 
 impl Publisher {
@@ -174,6 +179,7 @@ impl Publisher {
             inboxes: (0..workers).map(|_| Inbox::default()).collect(),
             caches: (0..workers).map(|_| Arc::default()).collect(),
             conntrack,
+            losses: Losses::new(workers),
         }
     }
 
@@ -261,6 +267,12 @@ impl Publisher {
         let quiescence = &self.snapshots.quiescence;
         let behind = quiescence.wait_while(quiescence.begin(), |worker, turn| wait.pause(worker, turn));
         behind.map_or(Ok(()), |worker| Err(Stuck { worker, core: self.cores[worker], since: wait.began() }))
+    }
+
+    /// Where packets of the control side go: to the first worker that is not lost.
+    #[must_use]
+    pub fn inbox(&self) -> Option<&Inbox> {
+        self.inboxes.iter().enumerate().find(|(worker, _)| self.losses.of(*worker).is_none()).map(|(_, inbox)| inbox)
     }
 
     /// When workers have let go, as they say it.

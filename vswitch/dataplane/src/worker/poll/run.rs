@@ -5,6 +5,7 @@ use crate::meter::Rates;
 use crate::observe::Counter;
 use crate::port::RxQueue;
 use crate::time::{self, Millis};
+use crate::worker::poll::lost;
 use crate::worker::{Publisher, RxqSlot, Snapshot, Walk};
 use std::io;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub struct Worker {
     pub core: u32,
     /// What it counts.
     pub stats: Arc<WorkerStats>,
+    id: usize,
+    publisher: Arc<Publisher>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -68,7 +71,7 @@ impl Worker {
     ) -> io::Result<Self> {
         let (started, answer) = mpsc::sync_channel(1);
         let walk = Walk::new(id, pool, Arc::clone(&publisher.caches[id]), Arc::clone(&publisher.conntrack), rates);
-        let poll = Poll::new(id, publisher, walk, idle_sleep);
+        let poll = Poll::new(id, Arc::clone(&publisher), walk, idle_sleep);
         let (stats, stop) = (Arc::clone(&poll.stats), Arc::clone(&poll.stop));
         let thread = std::thread::Builder::new().name(format!("worker-{core}")).spawn(move || {
             let lcore = Lcore::enter(core);
@@ -81,12 +84,18 @@ impl Worker {
             drop(lcore);
         })?;
         // On failure the drop joins the thread: it must not outlive the pool that it holds.
-        let worker = Self { core, stats, stop, thread: Some(thread) };
+        let worker = Self { core, stats, id, publisher, stop, thread: Some(thread) };
         answer.recv().unwrap_or_else(|_| Err(io::Error::other("the worker died at start"))).map(|()| worker)
     }
 }
 
 impl Worker {
+    /// Whether it has panicked: its thread does not end.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.publisher.losses.of(self.id).is_some()
+    }
+
     /// Tells the thread to end, between two bursts.
     pub fn ask_to_stop(&self) {
         self.stop.store(true, Relaxed);
@@ -99,7 +108,7 @@ impl Worker {
     pub fn end(mut self, until: Instant) -> Result<(), u32> {
         self.ask_to_stop();
         while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
-            if Instant::now() >= until {
+            if Instant::now() >= until || self.is_lost() {
                 self.thread = None;
                 return Err(self.core);
             }
@@ -112,8 +121,9 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        // A worker may be lost while it is waited for.
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) && !self.is_lost() {
+            std::thread::sleep(END_NAP);
         }
     }
 }
@@ -182,6 +192,7 @@ impl Poll {
         let mut last = lcore::cycles();
         let mut next_tick = last;
         let mut idle_turns = 0_u32;
+        lost::begin(self.id, &self.publisher);
         self.publisher.inboxes[self.id].attend();
         self.publisher.quiescence().online(self.id);
         let mut clock = time::generation();
@@ -217,6 +228,7 @@ impl Poll {
             }
         }
         self.publisher.quiescence().offline(self.id);
+        lost::end();
     }
 
     /// Between two bursts: nothing of an older world is held. Adopts a newer one if there is one.

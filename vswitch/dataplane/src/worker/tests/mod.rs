@@ -65,6 +65,7 @@ fn world(bridges: &[&[usize]], patches: &[(usize, usize)], change: impl Fn(usize
                 counters: Box::new([PortCounters::default()]),
                 device: Device::Sim,
                 sequence: std::sync::atomic::AtomicU32::new(0),
+                held: Default::default(),
             };
             let peer = peer.map(id);
             let mut view = PortView { bridge, admin_up: true, frame_max: 1522, peer, shared: Arc::new(shared) };
