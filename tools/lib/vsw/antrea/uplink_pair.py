@@ -29,6 +29,7 @@ NEAR_PORT, LOCAL_PORT, REFUSED_PORT, NOBODY_PORT, ANY_PORT, AFFINE_PORT, CLOSED_
 LOAD_BALANCER, LOCAL_POLICY = world.LOAD_BALANCER, world.LOCAL_POLICY
 # Of Services with an Endpoint on each Node: the load balancer's address, and the external one.
 ANY, AFFINE = ("192.168.77.156", "192.168.77.157"), ("192.168.77.158", "192.168.77.159")
+HOSTED = "192.168.77.155"  # a load balancer's address for `shared_ports`
 RATE, BURST = "1M", "100k"
 
 
@@ -53,7 +54,7 @@ def manifests():
 
 def _uplink(side):
     hops = [{"address": address} for address in both(world.OUTSIDE)]
-    answered = [one for address in ((LOAD_BALANCER, *ANY, *AFFINE) if side.number == 1 else (LOCAL_POLICY,)) for one in both(address)]
+    answered = [one for address in ((LOAD_BALANCER, HOSTED, *ANY, *AFFINE) if side.number == 1 else (LOCAL_POLICY,)) for one in both(address)]
     return {"port": PATCH[0], "underlayBridge": UNDERLAY, "mac": mac(side), "nextHops": hops, "externalTraffic": True, "answeredAddresses": answered}
 
 
