@@ -19,7 +19,7 @@ from .refusals_pair import NAMES
 from .world import WEB2
 
 ZONE, OF_SERVICES, OF_HOST = 64000, 1, 2  # of the tracker; marks there
-OLDER_PORT, HOST_PORT, HOST_CLOSED_PORT = 30020, 30021, 30022
+OLDER_PORT, HOST_PORT, HOST_CLOSED_PORT, HEALTH_PORT = 30020, 30021, 30022, 30023
 OLDER_SERVER = 5003  # a port outside
 # Of the bridge's operator, beside ours.
 COOKIE = "0x7"
@@ -32,7 +32,8 @@ MEGABYTE = 1 << 20
 def _on_hosts():
     """Services whose Endpoints are the Nodes: one with servers, one where nobody listens."""
     for name, last, port, target, balanced in (("on-hosts", 70, HOST_PORT, HTTP, uplink_pair.HOSTED), ("on-hosts-closed", 71, HOST_CLOSED_PORT, world.NOBODY, None)):
-        yield service(name, last, {}, port=port, local=True, balanced=balanced, target=target)
+        more = {"healthCheckNodePort": HEALTH_PORT} if balanced else {}
+        yield service(name, last, {}, port=port, local=True, balanced=balanced, target=target, **more)
         ports = [{"name": word.lower(), "protocol": word, "port": target} for word in ("TCP", "UDP")]
         for side in SIDES:
             for family in BOTH:
@@ -82,10 +83,11 @@ class SharedPorts:
                     machine.expect("the Endpoint is not ready", lambda: ready(side.number) == {False}, lambda: ready(side.number))
                     self._hears(client, side)
                     self.uplink.refused(OUTSIDE, side.of(world.NODE), HOST_PORT)(family)
+                    self.health(side, family, 0)
                 finally:
                     write(self.uplink.file, text)
                     machine.expect("the Endpoint is ready", lambda: ready(side.number) == {True}, lambda: ready(side.number))
-            return "it goes on, new ones are refused"
+            return "it goes on, new ones are refused; the health check says 503"
 
         return run
 
@@ -137,7 +139,22 @@ class SharedPorts:
         closed = self.uplink.refused(OUTSIDE, address, HOST_CLOSED_PORT, UNREACHABLE, host)
         yield f"a closed port: outside -> NodePort -> {host}", self.uplink.past_the_hosts(closed), led, BOTH
         yield f"directly, to the Endpoint's port: outside -> {host}", self.uplink.served(address, HTTP, host, OUTSIDE, SIZES), [], BOTH
+        yield f"health check NodePort, by the agent: outside -> {host}", lambda family: self.health(side, family, 1), [], BOTH
         yield f"{host} is no Endpoint any more: its connection goes on", self.ending(side), only(side, came), BOTH
+
+    def health(self, side, family, count):
+        """A load balancer asks a Node's agent how many Endpoints it has."""
+        address = of(side.of(world.NODE), family)
+        url = f"http://{f'[{address}]' if family == 6 else address}:{HEALTH_PORT}/"
+        ask = lambda: self.node.run(OUTSIDE, "curl", "-sS", "--noproxy", "*", "--max-time", machine.PATIENCE_S, "-w", "\n%{http_code}", url)  # noqa: E731
+        expected = ({"service": {"namespace": "default", "name": "on-hosts"}, "localEndpoints": count, "serviceProxyHealthy": True}, 200 if count else 503)
+
+        def heard():
+            body, _, status = ask().rpartition("\n")
+            return json.loads(body), int(status)
+
+        machine.expect(f"the agent of node {side.number} tells {count} local Endpoints", lambda: heard() == expected, heard)
+        return f"{expected[1]}, {count} local Endpoints" if count != 1 else "200, 1 local Endpoint"
 
     def own(self, side):
         """The host asks the world outside from a port that is a NodePort. A client comes by the

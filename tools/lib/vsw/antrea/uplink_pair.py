@@ -11,7 +11,7 @@ from .crossing import SIDES, at, only, owners
 from .ledger import Rule
 from .manifests import document, text_of, write
 from .member import PATCH, UNDERLAY, WIRE
-from .node import OUTSIDE, both
+from .node import NODE, OUTSIDE, both
 from .past_hosts import TIMES, PastHosts, service
 from .records import told_of
 from .refusals_pair import NAMES
@@ -101,7 +101,7 @@ class Uplink(PastHosts):
         for side, switch in self.switches.items():
             argv = [switch.binaries / "vswitch-agent", "--no-state", "--dir", cluster, "--node", NAMES[side.number], "--socket", switch.socket]
             with open(switch.directory / "vswitch-agent.log", "ab") as log:
-                process = machine.spawn(argv, stdout=log, stderr=log)
+                process = self.node.spaces[at(side, NODE)].spawn(*argv, stdout=log, stderr=log)
             stack.callback(machine.end, process)
         for side, switch in self.switches.items():
             machine.expect(f"node {side.number} forwards by what its agent declares", lambda: switch.json("antrea", "status").get("gate_open"))

@@ -48,7 +48,7 @@ pub(super) fn compile(service: &Service, name: &str, facts: &Facts<'_>, compiled
             }
             if service.external_local && facts.leads_to_host() {
                 chosen.local.iter().for_each(|endpoint| port.to_host(endpoint, compiled));
-                endpoints.iter().for_each(|endpoint| port.from_host(endpoint, compiled));
+                endpoints.iter().for_each(|endpoint| port.answers_of_host(endpoint, compiled));
             }
             for front in service.fronts(port.port, family).into_iter().filter(|front| effective.has(port.port, *front)) {
                 port.front(front, compiled);
@@ -262,7 +262,7 @@ impl Port<'_> {
 
     /// Its answers come back by that bridge, as long as it is an endpoint: also of connections that
     /// it has when it is not ready any more.
-    fn from_host(&self, endpoint: &Endpoint, compiled: &mut CompiledObject) {
+    fn answers_of_host(&self, endpoint: &Endpoint, compiled: &mut CompiledObject) {
         if !self.is_on_host(endpoint) {
             return;
         }
