@@ -126,17 +126,23 @@ impl Zones {
         self.main.contains(&zone) || self.is_of_vlan(zone)
     }
 
-    /// Those that are not a VLAN's.
+    /// Those of the Pods' bridge that are not a VLAN's.
     #[must_use]
-    pub fn fixed(&self) -> [u16; 8] {
+    pub fn fixed(&self) -> [u16; 6] {
         let ([a, b], [c, d], [e, f]) = (self.main, self.snat, self.egress);
-        [a, b, c, d, e, f, self.uplink, self.host_endpoints]
+        [a, b, c, d, e, f]
+    }
+
+    /// Those of the bridge behind the uplink.
+    #[must_use]
+    pub const fn of_wire(&self) -> [u16; 2] {
+        [self.uplink, self.host_endpoints]
     }
 
     /// Whether a zone is ours.
     #[must_use]
     pub fn contains(&self, zone: u16) -> bool {
-        self.fixed().contains(&zone) || self.is_of_vlan(zone)
+        self.fixed().contains(&zone) || self.of_wire().contains(&zone) || self.is_of_vlan(zone)
     }
 }
 

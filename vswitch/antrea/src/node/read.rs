@@ -392,11 +392,11 @@ fn zones(told: Option<&v1::Zones>, of_vlans: bool, problems: &mut Problems) -> Z
     given("egress_v6", told.egress_v6, &mut zones.egress[1]);
     given("uplink", told.uplink, &mut zones.uplink);
     given("host_endpoints", told.host_endpoints, &mut zones.host_endpoints);
-    let fixed = zones.fixed();
-    let mut all = fixed.to_vec();
+    let mut all = [zones.fixed().as_slice(), &zones.of_wire()].concat();
+    let count = all.len();
     all.sort_unstable();
     all.dedup();
-    if all.len() < fixed.len() {
+    if all.len() < count {
         problems.push(Code::Duplicate, "zones", "two of them are the same");
     }
     zones

@@ -201,7 +201,7 @@ fn shared(tcp: &str, udp: &str, sctp: &str, ip: &str, source: &str, main: u16) -
         format!("315,{udp},{host},tp_dst=6081 actions={known}"),
         format!("315,ct_state=+new+trk,{tcp},tcp_flags=+rst,ct_zone=64000,{host} actions={known}"),
         format!(
-            "314,ct_state=+new+trk,{ip},ct_zone=64000,{host} actions=ct(commit,zone=64000,exec(set_field:0x2/0x3->ct_mark)),{known}"
+            "314,ct_state=+new-rpl+trk,{ip},ct_zone=64000,{host} actions=ct(commit,zone=64000,exec(set_field:0x2/0x3->ct_mark)),{known}"
         ),
         format!("313,{ip},ct_zone=64000,{host} actions={known}"),
         format!("313,{ip},ct_zone=64000,{pods} actions=set_field:4294967294->in_port,{known}"),

@@ -74,7 +74,7 @@ impl Writer<'_, '_> {
         let line = format!("{FROM_WIRE},ct_state=+new+trk,{tcp},tcp_flags=+rst,{of_host} actions={ORIGIN_KNOWN}");
         self.flow("a reset opens no connection", UNTRACKED, line);
         let line = format!(
-            "{FROM_WIRE},ct_state=+new+trk,{ip},{of_host} \
+            "{FROM_WIRE},ct_state=+new-rpl+trk,{ip},{of_host} \
              actions=ct(commit,zone={zone},exec(set_field:{OF_HOST}->ct_mark)),{ORIGIN_KNOWN}"
         );
         self.flow("the host's connection begins", OPENS, line);
