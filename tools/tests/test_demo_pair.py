@@ -14,7 +14,9 @@ class TwoNodes(Node):
                    "session affinity: external IP: outside -> node@1",
                    "a router on the way from web2@1, asked by node@2", "a device, NodePort: outside -> node@1", "DSR, 3 datagrams, no answer",
                    "IPv4 alone on node 1: client@1 -> web2@2", "IPv6 alone on node 2: client@2 -> web2@1",
-                   "LoadBalancer, policy Local: outside -> node@2", "192.168.77.103 -> 192.168.77.102, UDP", "fd00:192:168:77::102 -> fd00:192:168:77::103, UDP", "-> 6081, Geneve VNI 0",
+                   "LoadBalancer, policy Local: outside -> node@2",
+                   "a NodePort is the source port of node@1", "node@1 -> outside is older than the NodePort",
+                   "NodePort, policy Local: outside -> node@1, which sees its client", "192.168.77.103 -> 192.168.77.102, UDP", "fd00:192:168:77::102 -> fd00:192:168:77::103, UDP", "-> 6081, Geneve VNI 0",
                    "no wrong checksum arrived in any namespace")
         # Of what is refused, of the scenes, and of real stacks.
         for judged in ("no frame is malformed, every checksum is right", "packets of Pods are in Geneve only", "no frame is larger than a wire takes"):

@@ -53,6 +53,9 @@ pub struct Cli {
     /// and whatever the switch refuses.
     #[arg(long)]
     pub open_anyway: bool,
+    /// Serve no health check NodePorts: somebody else does, such as kube-proxy.
+    #[arg(long)]
+    pub no_health_checks: bool,
     /// Sync once, and exit.
     #[arg(long, conflicts_with = "print")]
     pub once: bool,

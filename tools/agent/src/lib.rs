@@ -3,12 +3,13 @@
 //!
 //! `source` is where documents come from, `kinds` what they may say, `model` all of them by name;
 //! `resolve` finds out what selectors mean, `project` what the Node's switch has to know, `drive`
-//! tells it.
+//! tells it. `health` answers load balancers.
 #![forbid(unsafe_code)]
 
 pub mod agent;
 pub mod cli;
 pub mod drive;
+pub mod health;
 pub mod kinds;
 pub mod model;
 pub mod problem;

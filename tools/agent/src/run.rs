@@ -3,6 +3,7 @@
 use crate::agent::Agent;
 use crate::cli::Cli;
 use crate::drive::{DriveError, Driver, Options, Report};
+use crate::health::Checks;
 use crate::problem::Problem;
 use crate::project::text;
 use std::collections::BTreeSet;
@@ -45,7 +46,32 @@ pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> u8 {
     if cli.once {
         once(&mut agent, &mut driver, &mut told).await
     } else {
-        watch(&mut agent, &mut driver, &mut told, period).await
+        let health = Health { checks: (!cli.no_health_checks).then(Checks::default), ..Health::default() };
+        watch(&mut agent, &mut driver, &mut told, health, period).await
+    }
+}
+
+/// Health check NodePorts, and whether the switch forwards.
+#[derive(Debug, Default)]
+struct Health {
+    /// None: somebody else serves them.
+    checks: Option<Checks>,
+    /// The switch forwards by what this agent tells it.
+    forwards: bool,
+    problems: BTreeSet<Problem>,
+}
+
+impl Health {
+    /// After a step of the driver.
+    fn follow(&mut self, agent: &Agent, driver: &Driver, step: &Result<Option<Report>, DriveError>) {
+        let Some(checks) = &mut self.checks else { return };
+        match step {
+            Ok(_) => self.forwards = driver.forwards(),
+            Err(DriveError::Unreachable { .. }) => self.forwards = false,
+            Err(_) => {} // it goes on as it was told before
+        }
+        let problems = checks.follow(&agent.projection().health_checks, self.forwards);
+        tell_new(&mut self.problems, &problems);
     }
 }
 
@@ -73,7 +99,7 @@ fn tell_unsettled(agent: &Agent) -> bool {
     files.is_empty()
 }
 
-async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Logged, period: Duration) -> u8 {
+async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Logged, mut health: Health, period: Duration) -> u8 {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
         tracing::error!("signals cannot be waited for");
@@ -82,7 +108,9 @@ async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Logged, period
     let mut refusals = 0;
     loop {
         let was_refused = refusals;
-        match driver.step(agent.projection(), agent.standing()).await {
+        let step = driver.step(agent.projection(), agent.standing()).await;
+        health.follow(agent, driver, &step);
+        match step {
             Ok(Some(report)) => {
                 agent.synced(driver.synced_round());
                 told.report(&report);

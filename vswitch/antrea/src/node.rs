@@ -65,7 +65,7 @@ pub enum LocalProbe {
     None,
 }
 
-/// Zones of the tracker, IPv4 and IPv6 each.
+/// Zones of the tracker, IPv4 and IPv6 each unless they say otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zones {
     /// Of all connections.
@@ -74,13 +74,25 @@ pub struct Zones {
     pub snat: [u16; 2],
     /// Of Egress IPs.
     pub egress: [u16; 2],
+    /// In the bridge behind the uplink, both families: of the host's connections and of Services'
+    /// at the Node's own addresses.
+    pub uplink: u16,
+    /// There, both families: of Services' connections to endpoints on the host.
+    pub host_endpoints: u16,
     /// Connections of Pods of the wire have zones of their own, by VLAN.
     pub of_vlans: bool,
 }
 
 impl Default for Zones {
     fn default() -> Self {
-        Self { main: [65520, 65510], snat: [65521, 65511], egress: [65522, 65512], of_vlans: false }
+        Self {
+            main: [65520, 65510],
+            snat: [65521, 65511],
+            egress: [65522, 65512],
+            uplink: 64000,
+            host_endpoints: 64003,
+            of_vlans: false,
+        }
     }
 }
 
@@ -114,17 +126,23 @@ impl Zones {
         self.main.contains(&zone) || self.is_of_vlan(zone)
     }
 
-    /// Those that are not a VLAN's.
+    /// Those of the Pods' bridge that are not a VLAN's.
     #[must_use]
     pub fn fixed(&self) -> [u16; 6] {
         let ([a, b], [c, d], [e, f]) = (self.main, self.snat, self.egress);
         [a, b, c, d, e, f]
     }
 
+    /// Those of the bridge behind the uplink.
+    #[must_use]
+    pub const fn of_wire(&self) -> [u16; 2] {
+        [self.uplink, self.host_endpoints]
+    }
+
     /// Whether a zone is ours.
     #[must_use]
     pub fn contains(&self, zone: u16) -> bool {
-        self.fixed().contains(&zone) || self.is_of_vlan(zone)
+        self.fixed().contains(&zone) || self.of_wire().contains(&zone) || self.is_of_vlan(zone)
     }
 }
 
@@ -236,6 +254,20 @@ impl Node {
     #[must_use]
     pub fn has(&self, family: Family) -> bool {
         self.families.contains(&family)
+    }
+
+    /// Whether an address is one of the Node's own in the network between Nodes.
+    pub(crate) fn is_own(&self, address: &IpAddr) -> bool {
+        self.node_port_addresses.contains(address) || self.transport.iter().any(|(own, _)| own == address)
+    }
+
+    /// The Node's own addresses of a family in the network between Nodes, each once.
+    pub(crate) fn own_addresses(&self, family: Family) -> Vec<IpAddr> {
+        let all = self.node_port_addresses.iter().chain(self.transport.iter().map(|(own, _)| own));
+        let mut own: Vec<IpAddr> = all.copied().filter(|own| Family::of(own) == family && !own.is_loopback()).collect();
+        own.sort_unstable();
+        own.dedup();
+        own
     }
 
     /// The gateway's address of a family.

@@ -1,6 +1,7 @@
 //! What an agent knows, for the next run: a restart is as if it had run on.
 
 use super::Agent;
+use crate::health::HealthCheck;
 use crate::kinds::{Document, DocumentKey};
 use crate::model::Model;
 use crate::problem::Origin;
@@ -8,9 +9,9 @@ use crate::project::{Key, KnownMemory, Projected, Projection};
 use crate::source::Store;
 use prost::Message;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use vswitch_proto::antrea::v1;
+use vswitch_proto::antrea::v1::{self, Kind};
 
 /// The name of what is known beside what files say.
 const REST: &str = "rest.json";
@@ -23,6 +24,9 @@ pub(super) struct Rest {
     node: Option<(Vec<u8>, Origin)>,
     /// Objects that stay as they were, since their documents cannot be told.
     failed: Vec<(Key, Vec<u8>, Origin)>,
+    /// Health check NodePorts of such Services.
+    #[serde(default)]
+    health_checks: BTreeMap<String, HealthCheck>,
     memory: KnownMemory,
     /// Of objects that several documents say, the one that counts.
     counted: Vec<Document>,
@@ -65,7 +69,8 @@ impl Agent {
         };
         let node = rest.node.and_then(|(bytes, origin)| Some((v1::NodeConfig::decode(&bytes[..]).ok()?, origin)));
         let objects = rest.failed.into_iter().filter_map(object).collect();
-        self.projection = Projection { node, objects, ..Projection::default() };
+        let health_checks = rest.health_checks;
+        self.projection = Projection { node, objects, health_checks, ..Projection::default() };
         self.memory = rest.memory.into();
         self.model = Model::known(rest.counted, rest.unsettled, rest.wrong);
         self.held = rest.held;
@@ -104,12 +109,15 @@ impl Agent {
     }
 
     fn rest(&self, round: Option<u64>) -> Rest {
-        let Projection { node, objects, failed } = &self.projection;
+        let Projection { node, objects, failed, health_checks } = &self.projection;
+        let of_failed = |name: &String| failed.contains(&(Kind::Service as i32, name.clone()));
+        let health_checks = health_checks.iter().filter(|(name, _)| of_failed(name));
         let failed = failed.iter().filter_map(|key| Some((key, objects.get(key)?)));
         Rest {
             round,
             node: node.as_ref().map(|(node, origin)| (node.encode_to_vec(), origin.clone())),
             failed: failed.map(|(key, of)| (key.clone(), of.object.encode_to_vec(), of.origin.clone())).collect(),
+            health_checks: health_checks.map(|(name, check)| (name.clone(), check.clone())).collect(),
             memory: self.memory.known(),
             counted: self.model.counted.values().cloned().collect(),
             unsettled: self.model.unsettled.clone(),

@@ -138,6 +138,11 @@ impl Driver {
         Self { retry, ..self }
     }
 
+    /// Whether packets pass by what this agent has told the switch, as far as is known.
+    pub fn forwards(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.gate_open)
+    }
+
     /// Tells the switch what it does not know yet; None: nothing.
     pub async fn step(&mut self, projection: &Projection, standing: Standing) -> Result<Option<Report>, DriveError> {
         let result = self.attempt(projection, standing).await;

@@ -301,4 +301,7 @@ pub struct Zones {
     pub snat_v6: Option<u32>,
     #[serde(rename = "egressV6")]
     pub egress_v6: Option<u32>,
+    pub uplink: Option<u32>,
+    #[serde(rename = "hostEndpoints")]
+    pub host_endpoints: Option<u32>,
 }

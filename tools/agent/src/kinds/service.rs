@@ -56,6 +56,9 @@ pub struct Spec {
     /// Who may use the addresses of the load balancer.
     #[serde(default)]
     pub load_balancer_source_ranges: Vec<String>,
+    /// Where load balancers ask whether this Node has endpoints; 0: nowhere.
+    #[serde(default)]
+    pub health_check_node_port: u16,
     /// Endpoints that are not ready count as ready.
     #[serde(default)]
     pub publish_not_ready_addresses: bool,
@@ -204,7 +207,6 @@ pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<Bo
         &[
             "allocateLoadBalancerNodePorts",
             "externalName",
-            "healthCheckNodePort",
             "ipFamilyPolicy",
             "loadBalancerClass",
             "loadBalancerIP",

@@ -10,6 +10,7 @@ mod policies;
 mod text;
 mod tiers;
 
+use crate::health::HealthCheck;
 use crate::model::Model;
 use crate::problem::{Origin, Problem};
 use crate::resolve::{World, net, nodes, services};
@@ -42,6 +43,9 @@ pub struct Projection {
     pub objects: BTreeMap<Key, Projected>,
     /// Objects whose documents are wrong: what they were before is to stay.
     pub failed: BTreeSet<Key>,
+    /// Health check NodePorts by the names of their Services. The switch has nothing to do with
+    /// them.
+    pub health_checks: BTreeMap<String, HealthCheck>,
 }
 
 /// The name of an object within its kind.
@@ -169,6 +173,8 @@ impl Projector<'_> {
             let mut odd = Vec::new();
             match services::service(&self.world, item, &mut odd) {
                 Ok(Some((service, sets))) => {
+                    let check = services::health_check(&self.world, item, &sets);
+                    self.projection.health_checks.extend(check.map(|check| (name.clone(), check)));
                     self.add(Kinded::Service(service), &item.origin);
                     sets.into_iter().for_each(|set| self.add(Kinded::Endpoints(set), &item.origin));
                 }
@@ -228,6 +234,9 @@ impl Projection {
         for key in &self.failed {
             if let (false, Some(old)) = (self.objects.contains_key(key), before.objects.get(key)) {
                 self.objects.insert(key.clone(), old.clone());
+            }
+            if let (true, Some(old)) = (key.0 == Kind::Service as i32, before.health_checks.get(&key.1)) {
+                self.health_checks.entry(key.1.clone()).or_insert_with(|| old.clone());
             }
         }
     }

@@ -227,5 +227,7 @@ fn zones(spec: &Spec) -> Option<v1::Zones> {
         main_v6: zones.main_v6,
         snat_v6: zones.snat_v6,
         egress_v6: zones.egress_v6,
+        uplink: zones.uplink,
+        host_endpoints: zones.host_endpoints,
     })
 }

@@ -3,12 +3,13 @@
 use super::net::{is_six, once, prefix};
 use super::rule::{self, protocol_number};
 use super::world::{Pod, World};
+use crate::health::HealthCheck;
 use crate::kinds::endpoint_slice::{self, AddressType};
 use crate::kinds::service::{Affinity, Family, Port, ServiceBody, ServiceType, TrafficPolicy};
 use crate::kinds::{NumberOrName, node_config};
 use crate::model::Item;
 use crate::problem::Problem;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use vswitch_proto::antrea::v1;
 
 /// Kubernetes' default: three hours.
@@ -79,6 +80,34 @@ impl Addresses {
     fn all(&self) -> Vec<&String> {
         self.cluster.iter().chain(&self.external).chain(&self.load_balancer).collect()
     }
+}
+
+/// The health check NodePort of a Service with these endpoints; None: it has none that is served
+/// here.
+pub fn health_check(world: &World<'_>, item: &Item<ServiceBody>, sets: &[v1::Endpoints]) -> Option<HealthCheck> {
+    let (spec, addresses) = (&item.body.spec, Addresses::new(world, item));
+    let is_asked = spec.kind == Some(ServiceType::LoadBalancer)
+        && spec.external_traffic_policy == Some(TrafficPolicy::Local)
+        && spec.health_check_node_port != 0;
+    if !is_asked || !addresses.has_outside {
+        return None;
+    }
+    let has = families(item, &addresses);
+    let endpoints = || sets.iter().flat_map(|set| &set.endpoints);
+    let count = |six: bool| {
+        let local = endpoints().filter(|endpoint| endpoint.ready && endpoint.node == world.node);
+        // One that has several ports counts once.
+        let of_family = local.filter(|endpoint| is_six(&endpoint.address) == six);
+        of_family.map(|endpoint| endpoint.address.as_str()).collect::<BTreeSet<_>>().len()
+    };
+    let is_served = |six: bool| has[usize::from(six)] && world.has(if six { "::1" } else { "127.0.0.1" });
+    Some(HealthCheck {
+        port: spec.health_check_node_port,
+        namespace: item.meta.namespace.clone(),
+        name: item.meta.name.clone(),
+        local_endpoints: [false, true].map(|six| is_served(six).then(|| count(six))),
+        origin: item.origin.clone(),
+    })
 }
 
 /// A Service; None: it is not served here.

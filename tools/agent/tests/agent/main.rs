@@ -18,6 +18,7 @@ mod dual;
 mod entries;
 mod entries_of_pods;
 mod gate;
+mod health;
 mod held_flows;
 mod in_doubt;
 mod intent;

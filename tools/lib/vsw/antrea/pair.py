@@ -6,7 +6,7 @@ import contextlib
 from .. import daemon, machine, netns
 from ..machine import Failure
 from ..stage import say
-from . import crossing, device_pair, direct_pair, manifests, multicast_pair, pipeline, refusals_pair, side, single_pair, stacks, uplink_pair, wire, wire_errors, world
+from . import crossing, device_pair, direct_pair, manifests, multicast_pair, pipeline, refusals_pair, shared_ports, side, single_pair, stacks, uplink_pair, wire, wire_errors, world
 from .actions import BOTH, of
 from .capture import Capture, merged, required
 from .crossing import SIDES, at
@@ -199,6 +199,7 @@ class Pair(Table):
             uplink = uplink_pair.Uplink(self.node, self.switches, self.directory, stack)
             self.play(uplink.all())
             self.play(wire_errors.WireErrors(uplink).all())
+            self.play(shared_ports.SharedPorts(uplink).all())
         say("• multicast between the Nodes: the control agent programs both")
         with self.agents() as stack:
             self.play(multicast_pair.Across(self.node, self.switches, self.directory, stack).all())

@@ -11,7 +11,7 @@ from .crossing import SIDES, at, only, owners
 from .ledger import Rule
 from .manifests import document, text_of, write
 from .member import PATCH, UNDERLAY, WIRE
-from .node import OUTSIDE, both
+from .node import NODE, OUTSIDE, both
 from .past_hosts import TIMES, PastHosts, service
 from .records import told_of
 from .refusals_pair import NAMES
@@ -29,6 +29,7 @@ NEAR_PORT, LOCAL_PORT, REFUSED_PORT, NOBODY_PORT, ANY_PORT, AFFINE_PORT, CLOSED_
 LOAD_BALANCER, LOCAL_POLICY = world.LOAD_BALANCER, world.LOCAL_POLICY
 # Of Services with an Endpoint on each Node: the load balancer's address, and the external one.
 ANY, AFFINE = ("192.168.77.156", "192.168.77.157"), ("192.168.77.158", "192.168.77.159")
+HOSTED = "192.168.77.155"  # a load balancer's address for `shared_ports`
 RATE, BURST = "1M", "100k"
 
 
@@ -53,7 +54,7 @@ def manifests():
 
 def _uplink(side):
     hops = [{"address": address} for address in both(world.OUTSIDE)]
-    answered = [one for address in ((LOAD_BALANCER, *ANY, *AFFINE) if side.number == 1 else (LOCAL_POLICY,)) for one in both(address)]
+    answered = [one for address in ((LOAD_BALANCER, HOSTED, *ANY, *AFFINE) if side.number == 1 else (LOCAL_POLICY,)) for one in both(address)]
     return {"port": PATCH[0], "underlayBridge": UNDERLAY, "mac": mac(side), "nextHops": hops, "externalTraffic": True, "answeredAddresses": answered}
 
 
@@ -100,7 +101,7 @@ class Uplink(PastHosts):
         for side, switch in self.switches.items():
             argv = [switch.binaries / "vswitch-agent", "--no-state", "--dir", cluster, "--node", NAMES[side.number], "--socket", switch.socket]
             with open(switch.directory / "vswitch-agent.log", "ab") as log:
-                process = machine.spawn(argv, stdout=log, stderr=log)
+                process = self.node.spaces[at(side, NODE)].spawn(*argv, stdout=log, stderr=log)
             stack.callback(machine.end, process)
         for side, switch in self.switches.items():
             machine.expect(f"node {side.number} forwards by what its agent declares", lambda: switch.json("antrea", "status").get("gate_open"))

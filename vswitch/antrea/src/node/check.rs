@@ -55,7 +55,8 @@ pub(super) fn whole(node: &Node, problems: &mut Problems) {
             problems.push(Code::Duplicate, *field, format!("{mac} is {other}, too"));
         }
     }
-    if let Some(zone) = node.zones.fixed().iter().find(|zone| node.zones.is_of_vlan(**zone)) {
+    let zones = [node.zones.fixed().as_slice(), &node.zones.of_wire()].concat();
+    if let Some(zone) = zones.iter().find(|zone| node.zones.is_of_vlan(**zone)) {
         let reason = format!("{zone} is a VLAN's: 4096 to 8191 and 12288 to 16383 are, with features.pod_vlans");
         problems.push(Code::Overlap, "zones", reason);
     }

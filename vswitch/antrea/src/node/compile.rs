@@ -5,6 +5,7 @@ mod engine;
 mod entry;
 mod forward;
 mod multicast;
+mod on_host;
 mod output;
 mod track;
 mod vlans;
@@ -24,6 +25,7 @@ pub(crate) fn compile(facts: &Facts<'_>, compiled: &mut CompiledObject) {
     entry::compile(&mut write);
     track::compile(&mut write);
     forward::compile(&mut write);
+    on_host::compile(&mut write);
     output::compile(&mut write);
     engine::compile(&mut write);
     multicast::compile(&mut write);

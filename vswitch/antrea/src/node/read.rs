@@ -390,10 +390,13 @@ fn zones(told: Option<&v1::Zones>, of_vlans: bool, problems: &mut Problems) -> Z
     given("snat_v6", told.snat_v6, &mut zones.snat[1]);
     given("egress_v4", told.egress_v4, &mut zones.egress[0]);
     given("egress_v6", told.egress_v6, &mut zones.egress[1]);
-    let mut all = zones.fixed().to_vec();
+    given("uplink", told.uplink, &mut zones.uplink);
+    given("host_endpoints", told.host_endpoints, &mut zones.host_endpoints);
+    let mut all = [zones.fixed().as_slice(), &zones.of_wire()].concat();
+    let count = all.len();
     all.sort_unstable();
     all.dedup();
-    if all.len() < 6 {
+    if all.len() < count {
         problems.push(Code::Duplicate, "zones", "two of them are the same");
     }
     zones

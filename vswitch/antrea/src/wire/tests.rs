@@ -2,7 +2,7 @@
 
 use super::{Under, Wire};
 use crate::object::egress::tests::wired;
-use crate::testing::{apply, assert_has, document_node, dual_node, egress, ip, node_state, pod};
+use crate::testing::{apply, assert_has, document_node, dual_node, dump_of, egress, ip, node_state, pod};
 use crate::{Code, FlowId, Key, Mac, NodeState, ObjectKind, Write};
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_flow::text::{FlowCommand, NoNames, Style, format_flow, parse_flow};
@@ -106,10 +106,10 @@ fn an_egress_ip_is_answered_for_and_tunnels_end_there() {
     has(
         &node_state,
         &[
-            "table=0, priority=310,reg15=0/0x1,in_port=7,dl_src=02:00:00:00:00:02 actions=set_field:4294967294->in_port,set_field:0x1/0x1->reg15,resubmit(,0)",
+            "table=0, priority=311,reg15=0/0x1,in_port=7,dl_src=02:00:00:00:00:02 actions=set_field:4294967294->in_port,ct_clear,set_field:0x1/0x1->reg15,resubmit(,0)",
             "table=0, priority=309,reg15=0/0x1,in_port=7 actions=drop",
-            "table=0, priority=310,reg15=0/0x1,in_port=LOCAL actions=set_field:0x1/0x1->reg15,resubmit(,0)",
-            "table=0, priority=303,reg15=0/0x1,icmp6,ipv6_src=::,icmp_type=135,icmp_code=0 actions=set_field:0x1/0x1->reg15,resubmit(,0)",
+            "table=0, priority=311,reg15=0/0x1,in_port=LOCAL actions=ct_clear,set_field:0x1/0x1->reg15,resubmit(,0)",
+            "table=0, priority=303,reg15=0/0x1,icmp6,ipv6_src=::,icmp_type=135,icmp_code=0 actions=ct_clear,set_field:0x1/0x1->reg15,resubmit(,0)",
             &format!("table=0, priority=306,{to},udp,nw_dst=192.168.77.112,tp_dst=6081 actions=LOCAL"),
             &format!("table=0, priority=306,{to},ip,nw_proto=47,nw_dst=192.168.77.112 actions=LOCAL"),
             &format!("table=0, priority=306,{to},udp6,ipv6_dst=fd00:192:168:77::112,tp_dst=6081 actions=LOCAL"),
@@ -152,8 +152,10 @@ fn services_are_served_from_the_wire_beside_the_host() {
     has(
         &node_state,
         &[
-            &format!("table=0, priority=304,{to},tcp,nw_dst=192.168.77.102,tp_dst=30004 actions={ACROSS}"),
-            &format!("table=0, priority=304,{to},tcp,nw_dst=192.168.77.102,tp_dst=80 actions={ACROSS}"),
+            &format!(
+                "table=0, priority=304,{to},tcp,nw_dst=192.168.77.102,tp_dst=30004 actions=ct(table=0,zone=64000)"
+            ),
+            &format!("table=0, priority=304,{to},tcp,nw_dst=192.168.77.102,tp_dst=80 actions=ct(table=0,zone=64000)"),
             &format!("table=0, priority=304,{to},ip,nw_dst=192.168.77.150 actions={ACROSS}"),
             &format!(
                 "table=0, priority=308,{to},ct_state=-trk,ip,nw_frag=yes,nw_dst=192.168.77.102 actions=ct(table=0,zone=65522)"
@@ -185,6 +187,128 @@ fn services_are_served_from_the_wire_beside_the_host() {
     node.uplink.as_mut().unwrap().answered_addresses.clear();
     let gateway = behind(node, vec![service()]);
     assert!(!lines(&gateway).iter().any(|line| line.contains("nw_dst")), "{:#?}", lines(&gateway));
+}
+
+/// Flows of `connections` for a family, with what differs between IPv4 and IPv6 given.
+fn shared(tcp: &str, udp: &str, sctp: &str, ip: &str, source: &str, main: u16) -> Vec<String> {
+    let known = "ct_clear,set_field:0x1/0x1->reg15,resubmit(,0)";
+    let begins = format!("ct(commit,zone=64000,exec(set_field:0x1/0x3->ct_mark)),{ACROSS}");
+    let (host, pods) = ("in_port=LOCAL", "in_port=7,dl_src=02:00:00:00:00:02");
+    let lines = [
+        format!("312,{tcp},{host},{source},tp_src=30004 actions=ct(table=0,zone=64000)"),
+        format!("312,{tcp},{pods},{source},tp_src=30004 actions=ct(table=0,zone=64000)"),
+        format!("313,ct_state=-trk,{ip},nw_frag=yes,{host},{source} actions=ct(table=0,zone=64003)"),
+        format!("315,{udp},{host},tp_dst=6081 actions={known}"),
+        format!("315,ct_state=+new+trk,{tcp},tcp_flags=+rst,ct_zone=64000,{host} actions={known}"),
+        format!(
+            "314,ct_state=+new-rpl+trk,{ip},ct_zone=64000,{host} actions=ct(commit,zone=64000,exec(set_field:0x2/0x3->ct_mark)),{known}"
+        ),
+        format!("313,{ip},ct_zone=64000,{host} actions={known}"),
+        format!("313,{ip},ct_zone=64000,{pods} actions=set_field:4294967294->in_port,{known}"),
+        format!("307,ct_state=+rpl+trk,ct_mark=0x2/0x3,{ip},ct_zone=64000 actions={known}"),
+        format!("307,ct_state=+trk,ct_mark=0x1/0x3,{ip},ct_zone=64000 actions={ACROSS}"),
+        format!("306,ct_state=+new+trk,{tcp},tcp_flags=+syn-ack,ct_zone=64000 actions={begins}"),
+        format!("306,ct_state=+new+trk,{udp},ct_zone=64000 actions={begins}"),
+        format!("306,ct_state=+new+trk,{sctp},ct_zone=64000 actions={begins}"),
+        format!("305,{udp},ct_zone=64000 actions={ACROSS}"),
+        format!("305,{sctp},ct_zone=64000 actions={ACROSS}"),
+        format!("305,{tcp},ct_zone=64000 actions=ct(table=0,zone={main})"),
+        format!("307,ct_state=+new+trk,ct_mark=0/0x10,{tcp},ct_zone={main} actions={known}"),
+        format!("306,{tcp},ct_zone={main} actions={begins}"),
+    ];
+    lines.iter().map(|line| format!("table=0, priority={}", line.replacen(',', ",reg15=0/0x1,", 1))).collect()
+}
+
+#[test]
+fn whose_a_connection_at_a_port_of_a_service_is_the_tracker_knows() {
+    let Object::Service(four) = service() else { unreachable!() };
+    let both = v1::Service { cluster_ips: vec!["10.96.1.1".to_owned(), "fd00:10:96::1".to_owned()], ..four };
+    let node_state = behind(wired(dual_node()), vec![Object::Service(both)]);
+    let four = shared("tcp", "udp", "sctp", "ip", "nw_src=192.168.77.102", 65520);
+    let six = shared("tcp6", "udp6", "sctp6", "ipv6", "ipv6_src=fd00:192:168:77::102", 65510);
+    for family in [four, six] {
+        has(&node_state, &family.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    // Nothing else is tracked that the host sends, or that comes for it.
+    let of_ports =
+        ["tp_src=30004", "tp_dst=30004", "tp_src=80", "tp_dst=80", "ct_zone=", "nw_frag=yes", "icmp", "in_port=7"];
+    for line in lines(&node_state).iter().filter(|line| line.contains("ct(")) {
+        assert!(of_ports.iter().any(|what| line.contains(what)), "{line}");
+    }
+}
+
+#[test]
+fn zones_of_the_wire_may_be_others() {
+    let mut node = wired(document_node());
+    node.zones = Some(v1::Zones { uplink: Some(5), ..v1::Zones::default() });
+    let node_state = behind(node, vec![service()]);
+    let there = lines(&node_state);
+    assert!(there.iter().any(|line| line.contains("zone=5)")) && !there.iter().any(|line| line.contains("64000")));
+}
+
+/// The endpoint of a Service's port on this Node's host, and one that is a Pod.
+fn on_host(address: &str) -> Object {
+    let one = |address: &str, port| v1::Endpoint {
+        address: address.to_owned(),
+        port,
+        node: "worker-2".to_owned(),
+        ready: true,
+        ..v1::Endpoint::default()
+    };
+    Object::Endpoints(v1::Endpoints {
+        service: "default/shop".to_owned(),
+        port: "http".to_owned(),
+        endpoints: vec![one(address, 8080), one("10.10.0.24", 8080)],
+    })
+}
+
+#[test]
+fn an_endpoint_on_the_host_sees_its_client_if_the_policy_is_local() {
+    let Object::Service(shop) = service() else { unreachable!() };
+    let local = v1::Service { external_traffic_policy: v1::TrafficPolicy::Local.into(), ..shop.clone() };
+    let node_state = behind(wired(document_node()), vec![Object::Service(local), on_host("192.168.77.102")]);
+    let (host, pods) = ("in_port=LOCAL", "in_port=7");
+    let mac = "02:00:00:00:00:02";
+    let known = "ct_clear,set_field:0x1/0x1->reg15,resubmit(,0)";
+    let track = "actions=ct(table=0,zone=64003)";
+    let lines_there = [
+        format!("313,reg15=0/0x1,ct_state=-trk,tcp,{host},nw_src=192.168.77.102,tp_src=8080 {track}"),
+        format!("313,reg15=0/0x1,ct_state=-trk,icmp,nw_frag=no,icmp_type=3,{host},nw_src=192.168.77.102 {track}"),
+        format!("310,reg15=0/0x1,ct_state=-trk,ip,{pods},dl_dst={mac},nw_dst=192.168.77.102 {track}"),
+        format!("314,reg15=0/0x1,ct_state=+new+trk,ip,ct_zone=64003,{pods} actions=ct(commit,zone=64003),LOCAL"),
+        format!("313,reg15=0/0x1,ip,ct_zone=64003,{pods} actions=LOCAL"),
+        format!("314,reg15=0/0x1,ct_state=+rpl+trk,ip,ct_zone=64003,{host} actions=set_field:{mac}->eth_dst,output:7"),
+        format!("309,reg15=0/0x1,ip,dl_src={mac},dl_dst={mac} actions={known}"),
+    ];
+    let lines_there = lines_there.map(|line| format!("table=0, priority={line}"));
+    has(&node_state, &lines_there.each_ref().map(String::as_str));
+    let there = lines(&node_state);
+    assert!(!there.iter().any(|line| line.contains("10.10.0.24")), "a Pod is not of the wire's business");
+    let uplink = format!("in_port=3,dl_src={mac},dl_dst={mac}");
+    for line in [
+        format!("table=Classifier, priority=229,ip,{uplink},nw_src=192.168.77.102 actions=set_field:0x4/0xf->reg0,set_field:0x200/0x200->reg0,set_field:0x8000000/0x8000000->reg4,move:NXM_OF_ETH_SRC[]->OXM_OF_PKT_REG5[0..47],goto_table:UnSNAT"),
+        format!("table=ConntrackState, priority=211,ct_state=-rpl+trk,ip,{uplink} actions=drop"),
+        "table=EndpointDNAT, priority=205,tcp,reg0=0x4/0xf,reg3=0xc0a84d66,reg4=0x221f90/0x27ffff,reg7=0x2 actions=ct(commit,table=AntreaPolicyEgressRule,zone=65520,nat(dst=192.168.77.102:8080),exec(set_field:0x110/0x110->ct_mark,move:NXM_NX_REG0[0..3]->NXM_NX_CT_MARK[0..3]))".to_owned(),
+        format!("table=L3Forwarding, priority=195,ct_state=-rpl+trk,ct_mark=0x110/0x110,ip,reg0=0x4/0xf actions=set_field:{mac}->eth_dst,set_field:0x40/0xf0->reg0,goto_table:SNATMark"),
+        "table=Output, priority=210,ct_mark=0x100/0x100,reg0=0x200044/0x6000ff actions=IN_PORT".to_owned(),
+    ] {
+        assert_has(&node_state, &line);
+    }
+    // One that is not ready any more answers its clients still, and has no new ones.
+    let Object::Endpoints(mut ending) = on_host("192.168.77.102") else { unreachable!() };
+    ending.endpoints[0].ready = false;
+    let mut node_state = node_state;
+    apply(&mut node_state, vec![Object::Endpoints(ending)]);
+    assert!(lines(&node_state).iter().any(|line| line.contains("tp_src=8080")));
+    let translated = dump_of(&node_state, &["EndpointDNAT"]);
+    assert!(!translated.iter().any(|line| line.contains("priority=205")), "{translated:#?}");
+    // With policy Cluster the answer must come by the gateway; another address is not on the wire.
+    let cluster = behind(wired(document_node()), vec![Object::Service(shop), on_host("192.168.77.102")]);
+    assert!(!lines(&cluster).iter().any(|line| line.contains("tp_src=8080")));
+    let Object::Service(shop) = service() else { unreachable!() };
+    let local = v1::Service { external_traffic_policy: v1::TrafficPolicy::Local.into(), ..shop };
+    let other = behind(wired(document_node()), vec![Object::Service(local), on_host("172.20.0.2")]);
+    assert!(!lines(&other).iter().any(|line| line.contains("tp_src=8080")));
 }
 
 #[test]
@@ -231,13 +355,13 @@ fn pods_on_the_wire_are_led_past_the_host() {
     let flat = v1::Pod { addresses: vec!["192.168.77.51".to_owned()], ..pod("db") };
     let node_state = behind(node, vec![Object::Pod(seven), Object::Pod(flat), Object::Pod(pod("client"))]);
     let (web, db) = ("fa:b7:53:74:21:a6", "36:48:21:a2:9d:b4");
-    let known = "set_field:0x1/0x1->reg15,resubmit(,0)";
+    let known = "ct_clear,set_field:0x1/0x1->reg15,resubmit(,0)";
     let group = "dl_dst=01:00:00:00:00:00/01:00:00:00:00:00";
     has(
         &node_state,
         &[
-            &format!("table=0, priority=310,reg15=0/0x1,in_port=7,dl_src={web},dl_vlan=7 actions={known}"),
-            &format!("table=0, priority=310,reg15=0/0x1,in_port=7,dl_src={db},vlan_tci=0x0000/0x0fff actions={known}"),
+            &format!("table=0, priority=311,reg15=0/0x1,in_port=7,dl_src={web},dl_vlan=7 actions={known}"),
+            &format!("table=0, priority=311,reg15=0/0x1,in_port=7,dl_src={db},vlan_tci=0x0000/0x0fff actions={known}"),
             &format!("table=0, priority=305,dl_dst={web},dl_vlan=7 actions={ACROSS}"),
             &format!("table=0, priority=305,dl_dst={db},vlan_tci=0x0000/0x0fff actions={ACROSS}"),
             &format!("table=0, priority=301,arp,dl_vlan=7,{group} actions=NORMAL,output:7"),

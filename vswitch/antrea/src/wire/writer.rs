@@ -1,13 +1,17 @@
 //! Flows for the bridge behind the uplink.
 
+mod connections;
+mod host_endpoints;
+
 use super::Under;
 use crate::{Facts, Family, Mac, Node};
 use std::fmt::Display;
 use std::net::IpAddr;
 
-/// Priorities in that bridge: who came from where; fragments, and errors about connections;
-/// tunnels; packets for us; questions for addresses.
-const ORIGIN: u16 = 310;
+/// Priorities in that bridge: who came from where; what the Pods' bridge has for the host;
+/// fragments, and errors about connections; tunnels; packets for us; questions for addresses.
+const ORIGIN: u16 = 311;
+const TO_HOST: u16 = 310;
 const FLOODED: u16 = 309;
 const TRACKED: u16 = 308;
 const TUNNELS: u16 = 306;
@@ -18,8 +22,9 @@ const QUESTIONS: u16 = 302;
 const POD: u16 = 305;
 const ASKED: u16 = 301;
 
-/// The bit that says that a packet came from the Node itself: it is nobody's from the wire.
-const ORIGIN_KNOWN: &str = "set_field:0x1/0x1->reg15,resubmit(,0)";
+/// The bridge's own flows decide. The bit says that ours are through with the packet; those flows
+/// see it as it came, untracked.
+const ORIGIN_KNOWN: &str = "ct_clear,set_field:0x1/0x1->reg15,resubmit(,0)";
 /// From the wire.
 const FROM_WIRE: &str = "reg15=0/0x1";
 
@@ -36,6 +41,14 @@ impl Facts<'_> {
             None => format!("the MAC of next hop {address} is not known: give it, or uplink.underlay_bridge to ask by"),
         })?;
         Ok((uplink.mac, mac))
+    }
+}
+
+/// ICMP errors of a family: the protocol's name, and types that quote a packet.
+const fn errors(family: Family) -> (&'static str, &'static [u8]) {
+    match family {
+        Family::V4 => ("icmp", &[3, 11, 12]),
+        Family::V6 => ("icmp6", &[1, 2, 3, 4]),
     }
 }
 
@@ -75,6 +88,10 @@ impl<'a, 'b> Writer<'a, 'b> {
         for address in addresses.iter().filter(|address| self.node.has(Family::of(address))) {
             self.shared_address(address);
         }
+        for family in self.node.families.iter().filter(|_| external) {
+            self.connections(*family);
+            self.host_endpoints(*family);
+        }
     }
 
     /// An address that the host and Services share: what tells them apart are ports, which
@@ -86,9 +103,8 @@ impl<'a, 'b> Writer<'a, 'b> {
         let to = format!("dl_dst={mac},{destination}={address}");
         let line = format!("{FROM_WIRE},ct_state=-trk,{ip},nw_frag=yes,{to} actions=ct(table=0,zone={other})");
         self.flow("fragments show their ports", TRACKED, line);
-        let errors: &[u8] = if family == Family::V4 { &[3, 11, 12] } else { &[1, 2, 3, 4] };
-        let icmp = if family == Family::V4 { "icmp" } else { "icmp6" };
-        for kind in errors {
+        let (icmp, kinds) = errors(family);
+        for kind in kinds {
             let line =
                 format!("{FROM_WIRE},ct_state=-trk,{icmp},icmp_type={kind},{to} actions=ct(table=0,zone={main})");
             self.flow("whose error it is", TRACKED, line);
@@ -108,10 +124,10 @@ impl<'a, 'b> Writer<'a, 'b> {
     pub(crate) fn serves(&mut self, address: &IpAddr, protocol: &str, port: u16) {
         let (family, mac) = (Family::of(address), self.mac);
         let (ip, destination, across) = (family.ip(), family.destination(), self.across());
-        let is_ours = self.node.node_port_addresses.contains(address)
-            || self.node.transport.iter().any(|(own, _)| own == address);
-        let matching = if is_ours { format!("{protocol},tp_dst={port}") } else { ip.to_owned() };
-        let line = format!("{FROM_WIRE},{matching},dl_dst={mac},{destination}={address} actions={across}");
+        if self.node.is_own(address) {
+            return self.shared_port(address, protocol, port);
+        }
+        let line = format!("{FROM_WIRE},{ip},dl_dst={mac},{destination}={address} actions={across}");
         self.flow("for a Service", OURS, line);
     }
 

@@ -115,6 +115,8 @@ fn zones_json(zones: &v1::Zones) -> Value {
         "main_v6": zones.main_v6,
         "snat_v6": zones.snat_v6,
         "egress_v6": zones.egress_v6,
+        "uplink": zones.uplink,
+        "host_endpoints": zones.host_endpoints,
     })
 }
 

@@ -62,6 +62,8 @@ fn what_contradicts_the_rest_is_found() {
     );
     let same = v1::Zones { main_v4: Some(65510), ..v1::Zones::default() };
     is(read(|node| node.zones = Some(same)), Code::Duplicate, "zones");
+    let same = v1::Zones { uplink: Some(64003), ..v1::Zones::default() };
+    is(read(|node| node.zones = Some(same)), Code::Duplicate, "zones");
 }
 
 #[test]

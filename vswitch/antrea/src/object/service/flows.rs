@@ -46,6 +46,10 @@ pub(super) fn compile(service: &Service, name: &str, facts: &Facts<'_>, compiled
             for endpoint in used.into_values() {
                 port.endpoint(endpoint, compiled);
             }
+            if service.external_local && facts.leads_to_host() {
+                chosen.local.iter().for_each(|endpoint| port.to_host(endpoint, compiled));
+                endpoints.iter().for_each(|endpoint| port.answers_of_host(endpoint, compiled));
+            }
             for front in service.fronts(port.port, family).into_iter().filter(|front| effective.has(port.port, *front)) {
                 port.front(front, compiled);
                 let number = if let Front::NodePort(number) = front { number } else { port.port.port };
@@ -227,6 +231,43 @@ impl Port<'_> {
                  actions=ct(commit,table=AntreaPolicyEgressRule,zone={zone})"
             );
             compiled.shared(self.facts, "translated by the endpoint's Node", &line);
+        }
+    }
+
+    /// Whether it is an endpoint on this host, and of the port's family.
+    fn is_on_host(&self, endpoint: &Endpoint) -> bool {
+        let node = self.facts.node;
+        let address = &endpoint.address;
+        Family::of(address) == self.family && endpoint.is_of(&node.name) && node.is_own(address)
+    }
+
+    /// An endpoint on this host sees its clients on the wire, if the traffic policy is Local: they
+    /// come to it by the wire's bridge.
+    fn to_host(&self, endpoint: &Endpoint, compiled: &mut CompiledObject) {
+        let key = super::group_key(self.name, self.port, self.family, true);
+        let Some(group) = self.facts.ids.group(&key).filter(|_| self.is_on_host(endpoint)) else { return };
+        let (address, port, protocol) = (&endpoint.address, endpoint.port, self.protocol());
+        let (register, value) = (self.family.endpoint_register(), hex(address));
+        let zone = self.facts.node.zone_of_packet(self.family);
+        // Of those outside (reg4[21]) only who comes from the wire.
+        let line = format!(
+            "table=EndpointDNAT, priority=205,{protocol},reg0=0x4/0xf,{register}={value},reg4={:#x}/0x27ffff,reg7={group:#x} \
+             actions=ct(commit,table=AntreaPolicyEgressRule,zone={zone},nat(dst={}),\
+             exec(set_field:0x110/0x110->ct_mark,move:NXM_NX_REG0[0..3]->NXM_NX_CT_MARK[0..3]))",
+            0x22_0000 | u32::from(port),
+            with_port(address, port),
+        );
+        compiled.own(self.facts, "translation to an endpoint on the host", &line);
+    }
+
+    /// Its answers come back by that bridge, as long as it is an endpoint: also of connections that
+    /// it has when it is not ready any more.
+    fn answers_of_host(&self, endpoint: &Endpoint, compiled: &mut CompiledObject) {
+        if !self.is_on_host(endpoint) {
+            return;
+        }
+        if let Some(mut wire) = Writer::new(self.facts, compiled) {
+            wire.host_endpoint(&endpoint.address, self.protocol(), endpoint.port);
         }
     }
 
