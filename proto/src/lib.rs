@@ -20,6 +20,7 @@ pub mod antrea {
     }
 }
 
+mod host_plan;
 pub mod surface;
 
 pub use vswitch::v1;

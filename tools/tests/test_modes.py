@@ -36,7 +36,8 @@ class Modes(unittest.TestCase):
         """All scenes of a mode."""
         self.three.clear()
         prepare()
-        with manifests.told(self.switches, self.directory / self.id(), modes.manifests(mode, **features)):
+        directory = self.directory / self.id()
+        with manifests.told(self.switches, directory, modes.manifests(mode, **features)), self.three.hosts(self.switches, directory):
             self.meet()
             several.show(self, self.switches, scenes(), mode=mode)
         self.assertEqual(self.three.checksum_errors(), {})

@@ -10,6 +10,9 @@ const DEFAULT_SOCKET: &str = "/run/vswitch/vswitch.sock";
 const DEFAULT_STATE: &str = "/var/lib/vswitch-agent";
 
 const AFTER_HELP: &str = "\
+With --host the agent sets up the host's kernel, too: addresses, routes, rules, nftables and sysctls. It then needs CAP_NET_ADMIN, and nft(8). Without --dir
+it does that alone.
+
 Manifests are files *.yaml, *.yml and *.json below --dir. What is wrong is told as `FILE:LINE Kind namespace/name: field: reason; hint`.
 
 What the Node is beside what Kubernetes knows of it says a document of apiVersion `vswitch/v1`, kind `NodeConfig`, named as the Node. Pods of the Node have
@@ -23,11 +26,11 @@ The environment variable VSWITCH_SOCKET names the socket where --socket is not g
 #[command(name = "vswitch-agent", version, after_help = AFTER_HELP)]
 pub struct Cli {
     /// Directory of the manifests; looked at each period.
-    #[arg(long, value_name = "PATH")]
-    pub dir: PathBuf,
+    #[arg(long, value_name = "PATH", requires = "node", required_unless_present_any = ["host", "host_plan", "host_clear"])]
+    pub dir: Option<PathBuf>,
     /// Name of this Node in the cluster.
-    #[arg(long, value_name = "NAME")]
-    pub node: String,
+    #[arg(long, value_name = "NAME", requires = "dir")]
+    pub node: Option<String>,
     /// File with this Node's NodeConfig, if that is not in the directory.
     #[arg(long, value_name = "PATH")]
     pub node_config: Option<PathBuf>,
@@ -62,4 +65,16 @@ pub struct Cli {
     /// Print what the switch would be told, and exit; no switch is needed.
     #[arg(long)]
     pub print: bool,
+    /// Apply the host plan of the switch to this host, and keep it so.
+    #[arg(long, conflicts_with_all = ["no_state", "print"])]
+    pub host: bool,
+    /// Print the host plan, and exit; nothing changes.
+    #[arg(long, conflicts_with_all = ["host", "dir"])]
+    pub host_plan: bool,
+    /// With --host-plan: as JSON.
+    #[arg(long, requires = "host_plan")]
+    pub json: bool,
+    /// Take back what --host has done to this host, and exit; no switch is needed.
+    #[arg(long, conflicts_with_all = ["host", "host_plan", "dir", "no_state"])]
+    pub host_clear: bool,
 }

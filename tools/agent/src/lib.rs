@@ -1,6 +1,8 @@
 //! An agent for a Node: it reads Kubernetes manifests, resolves what they say of each other, and
 //! tells the switch what is to be, by `antrea.v1`.
 //!
+//! `host` does the host's part of it.
+//!
 //! `source` is where documents come from, `kinds` what they may say, `model` all of them by name;
 //! `resolve` finds out what selectors mean, `project` what the Node's switch has to know, `drive`
 //! tells it. `health` answers load balancers.
@@ -10,6 +12,7 @@ pub mod agent;
 pub mod cli;
 pub mod drive;
 pub mod health;
+pub mod host;
 pub mod kinds;
 pub mod model;
 pub mod problem;

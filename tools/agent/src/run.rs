@@ -4,10 +4,12 @@ use crate::agent::Agent;
 use crate::cli::Cli;
 use crate::drive::{DriveError, Driver, Options, Report};
 use crate::health::Checks;
+use crate::host::run as host;
 use crate::problem::Problem;
 use crate::project::text;
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use vswitch_net_types::shown;
@@ -23,9 +25,32 @@ const UNREACHABLE: u8 = 3;
 
 /// Runs as the arguments say; the exit code.
 pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> u8 {
+    if cli.host_plan {
+        return host::print(cli, out).await;
+    }
+    if cli.host_clear {
+        return host::clear(cli).await;
+    }
+    let (Some(dir), Some(node)) = (&cli.dir, &cli.node) else { return host::run(cli).await };
+    if !cli.host {
+        return manifests(cli, dir, node, out).await;
+    }
+    if cli.once {
+        let told = manifests(cli, dir, node, out).await;
+        return if told == 0 { host::run(cli).await } else { told };
+    }
+    // A signal ends both. When another agent replaces this one, the host's part ends with it.
+    tokio::select! {
+        code = manifests(cli, dir, node, out) => code,
+        code = host::run(cli) => code,
+    }
+}
+
+/// Tells the switch what manifests declare.
+async fn manifests(cli: &Cli, dir: &Path, node: &str, out: &mut (dyn Write + Send)) -> u8 {
     let beside: Vec<_> = cli.node_config.iter().cloned().collect();
     let options = Options { is_strict: cli.strict, opens_anyway: cli.open_anyway };
-    let mut agent = Agent::new(&cli.dir, &beside, &cli.node, options);
+    let mut agent = Agent::new(dir, &beside, node, options);
     if !cli.no_state && !cli.print {
         agent = agent.remembering(&cli.state);
     }

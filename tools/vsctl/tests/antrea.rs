@@ -41,6 +41,14 @@ impl NodeService for Fake {
         assert_eq!(request.into_inner().round, 0, "no agent's round is checked");
         Ok(Response::new(v1::ResetResponse {}))
     }
+
+    async fn get_host_plan(&self, _: Request<v1::GetHostPlanRequest>) -> Answer<v1::GetHostPlanResponse> {
+        not_here()
+    }
+
+    async fn report_host(&self, _: Request<v1::ReportHostRequest>) -> Answer<v1::ReportHostResponse> {
+        not_here()
+    }
 }
 
 #[tonic::async_trait]

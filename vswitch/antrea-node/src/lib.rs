@@ -25,6 +25,7 @@ mod events;
 mod flush;
 mod gate;
 mod held;
+mod host;
 mod lifecycle;
 mod limit;
 mod moved;
@@ -205,6 +206,8 @@ pub struct Antrea {
     published: held::Published,
     traceflows: traceflow::Traceflows,
     names: names::Names,
+    /// How the host is, as its agent reported it last.
+    host: Mutex<Option<v1::HostState>>,
     /// Where all of it is over a restart.
     disk: Option<Disk>,
     events: events::Events,
@@ -231,6 +234,7 @@ impl Antrea {
             published: held::Published::default(),
             traceflows: traceflow::Traceflows::default(),
             names: names::Names::default(),
+            host: Mutex::default(),
             disk: state_dir.map(Disk::new),
             events: events::Events::default(),
             answers: answers::Answers::default(),

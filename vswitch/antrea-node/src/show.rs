@@ -100,10 +100,10 @@ impl Antrea {
     pub fn state(&self) -> v1::GetStateResponse {
         let state = self.shown(|shown| shown.state.clone(), |state| self.state_of(state));
         let problem = self.disk.as_ref().and_then(|disk| disk.problem.lock().clone());
-        v1::GetStateResponse { unwritten: problem.unwrap_or_default(), ..state }
+        v1::GetStateResponse { unwritten: problem.unwrap_or_default(), host: self.host.lock().clone(), ..state }
     }
 
-    /// All but what is not on the disk.
+    /// All but what is not on the disk, and how the host is.
     pub(super) fn state_of(&self, state: &State) -> v1::GetStateResponse {
         let (desired, store) = (state.node_state.desired(), state.node_state.store());
         let mut kinds: BTreeMap<ObjectKind, v1::KindState> = BTreeMap::new();
@@ -138,6 +138,7 @@ impl Antrea {
             },
             names: Some(names),
             unwritten: String::new(),
+            host: None,
         }
     }
 

@@ -30,6 +30,7 @@ mod facts;
 mod features;
 mod flush;
 pub mod fqdn;
+pub mod host;
 mod ids;
 pub mod igmp;
 mod key;

@@ -247,6 +247,8 @@ pub struct Node {
     pub virtual_service: [IpAddr; 2],
     /// What the host translates `NodePort` packets to: IPv4, IPv6.
     pub virtual_node_port: [IpAddr; 2],
+    /// Pods keep their source when they leave by the host.
+    pub pods_keep_addresses: bool,
 }
 
 impl Node {

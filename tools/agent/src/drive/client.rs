@@ -41,14 +41,14 @@ const SCOPE: [v1::Kind; 9] = [
 
 /// A connection to the switch.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(crate) struct Client {
     socket: PathBuf,
     nodes: NodeServiceClient<Channel>,
     syncs: SyncServiceClient<Channel>,
 }
 
 impl Client {
-    pub(super) async fn connect(socket: &Path) -> Result<Self, DriveError> {
+    pub(crate) async fn connect(socket: &Path) -> Result<Self, DriveError> {
         let unreachable = |reason: String| DriveError::Unreachable { socket: socket.to_owned(), reason };
         let path = socket.to_str().ok_or_else(|| unreachable("the path is not UTF-8".to_owned()))?;
         let endpoint = Endpoint::from_shared(format!("unix://{path}")).map_err(|e| unreachable(innermost(&e)))?;
@@ -99,6 +99,22 @@ impl Client {
         let answer = self.nodes.get_node(v1::GetNodeRequest {}).await;
         let answer = answer.map_err(|status| refused(&self.socket, "GetNode", &status))?;
         Ok(answer.into_inner().node.unwrap_or_default())
+    }
+
+    /// The host plan, if it is another one than the one of this generation.
+    pub(crate) async fn host_plan(&mut self, generation: u64) -> Result<Option<v1::HostPlan>, DriveError> {
+        let answer = self.nodes.get_host_plan(v1::GetHostPlanRequest { generation }).await;
+        answer.map(|answer| answer.into_inner().plan).map_err(|status| refused(&self.socket, "GetHostPlan", &status))
+    }
+
+    /// Reports how the host is.
+    pub(crate) async fn report_host(
+        &mut self,
+        generation: u64,
+        problems: Vec<v1::HostProblem>,
+    ) -> Result<(), DriveError> {
+        let answer = self.nodes.report_host(v1::ReportHostRequest { generation, problems }).await;
+        answer.map(drop).map_err(|status| refused(&self.socket, "ReportHost", &status))
     }
 
     pub(super) async fn sync(

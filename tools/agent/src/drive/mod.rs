@@ -8,7 +8,7 @@ mod session;
 
 use crate::problem::{Origin, Problem};
 use crate::project::{Key, Projection};
-use client::Client;
+pub(crate) use client::Client;
 use session::{Change, Session};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -144,6 +144,16 @@ pub struct Spec {
     pub virtual_service_addresses: Vec<String>,
     #[serde(default)]
     pub virtual_node_port_addresses: Vec<String>,
+    pub host: Option<Host>,
+}
+
+/// The host's part (`antrea.v1.HostConfig`).
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(missing_docs)]
+pub struct Host {
+    #[serde(default)]
+    pub pods_keep_addresses: bool,
 }
 
 /// How Pods of different Nodes reach each other (`antrea.v1.TrafficMode`).

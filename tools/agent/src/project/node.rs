@@ -80,6 +80,7 @@ pub(super) fn config(
         reentrance_mac: macs.parse("reentranceMAC", spec.reentrance_mac.as_deref()),
         virtual_service_addresses: spec.virtual_service_addresses.clone(),
         virtual_node_port_addresses: spec.virtual_node_port_addresses.clone(),
+        host: spec.host.map(|host| v1::HostConfig { pods_keep_addresses: host.pods_keep_addresses }),
     };
     let config = once(config);
     if macs.problems.is_empty() { Ok((config, item.origin.clone())) } else { Err(macs.problems) }

@@ -154,6 +154,17 @@ impl NodeService for Services {
     async fn reset(&self, _: Request<v1::ResetRequest>) -> Result<Response<v1::ResetResponse>, Status> {
         Err(Status::unimplemented("not needed"))
     }
+
+    async fn get_host_plan(
+        &self,
+        _: Request<v1::GetHostPlanRequest>,
+    ) -> Result<Response<v1::GetHostPlanResponse>, Status> {
+        Err(Status::unimplemented("not needed"))
+    }
+
+    async fn report_host(&self, _: Request<v1::ReportHostRequest>) -> Result<Response<v1::ReportHostResponse>, Status> {
+        Err(Status::unimplemented("not needed"))
+    }
 }
 
 type Flows = Pin<Box<dyn Stream<Item = Result<v1::ListObjectFlowsResponse, Status>> + Send>>;

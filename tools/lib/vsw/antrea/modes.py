@@ -114,38 +114,32 @@ class Modes(Actions):
         super().__init__(three, owners())
         self.switches = switches
 
-    # What the kernels need.
+    # What the kernels need beside their agents.
 
     def no_encap(self):
-        """Every Node's Pods are behind it."""
+        """Pods of Nodes on other links are behind the router."""
         for host in HOSTS:
-            self.node.gateways(host)
             for other in host.others():
-                self.node.by_network(host, other)
+                if not host.is_near(other):
+                    self.node.by_network(host, other)
 
     def no_encap_without_proxy(self):
         """So it is here, and the kernels translate packets for Services."""
         self.no_encap()
-        for host in HOSTS:
-            self.node.proxy(host, proxy_rules())
+        self.hybrid_without_proxy()
 
     def hybrid(self):
-        """Only those of Nodes on the same link are; the router knows none."""
-        for host in HOSTS:
-            self.node.gateways(host)
-            for other in host.others():
-                (self.node.by_network if host.is_near(other) else self.node.by_tunnel)(host, other)
+        """The router knows no Pods."""
 
     def hybrid_without_proxy(self):
-        """So it is here, and the kernels translate packets for Services."""
-        self.hybrid()
+        """The kernels translate packets for Services."""
         for host in HOSTS:
             self.node.proxy(host, proxy_rules())
 
     def policy_only(self):
-        """As without tunnels; the kernels translate packets for Services."""
+        """The network between Nodes is another plug-in's; the kernels translate packets for
+        Services."""
         for host in HOSTS:
-            self.node.policy_only(host)
             self.node.proxy(host, proxy_rules())
             for other in host.others():
                 self.node.by_network(host, other)

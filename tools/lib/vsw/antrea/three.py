@@ -1,6 +1,7 @@
 """Three Nodes, two of them on one link, the third one behind a router; a switch on each. Their
 kernels route what no tunnel takes."""
 
+import contextlib
 import dataclasses
 
 from .. import daemon, machine, netns
@@ -8,17 +9,13 @@ from . import traffic, world
 from .actions import ALT, HTTP
 from .manifests import document
 from .node import Spaces, both, within
-from .world import GATEWAY, TUNNEL, VIRTUAL_MAC, six
+from .world import GATEWAY, TUNNEL
 
 UPLINK, UNDERLAY, ROUTER = "uplink", "br-phy", "router"
 MTU = 1400
 PODS = {"client": 11, "web": 12}  # the last number of their addresses
 SERVICES = "10.96.0.0/12"
-OURS = "211"  # protocol of the routes that a traffic mode needs
-TABLE = "300"  # of routes for packets to Services that the kernel has translated
-MARK = "0x800"
-BEHIND = "169.254.253.1"  # a next hop behind the gateway, which nobody has
-BEHIND_SIX = "fe80::fd01"
+OURS = "211"  # protocol of the routes that are the network's own
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +160,7 @@ class Three(Spaces):
         node = host.at("node")
         for interface in (GATEWAY, UNDERLAY):
             machine.expect(f"the switch makes {interface}", lambda interface=interface: interface in self.ip(node, "-o", "link", "show"))
-        self.ip(node, "link", "set", GATEWAY, "address", host.gateway_mac, "mtu", MTU, "up")
+        self.ip(node, "link", "set", GATEWAY, "mtu", MTU)
         self.ip(node, "link", "set", UNDERLAY, "up")
         self._addresses(node, UNDERLAY, within(both(host.address)))
         far = "192.168.77.0/24" if host.number == 3 else "192.168.78.0/24"
@@ -180,7 +177,7 @@ class Three(Spaces):
                     traffic.serve(self.names[label], label, port, stack)
                 traffic.echo_datagrams(self.names[label], HTTP, stack, label)
 
-    # What a traffic mode needs of the kernels, as the agent of a real Node would set it up.
+    # What a traffic mode needs of the kernels beside the agent: the network's own part.
 
     def clear(self):
         """Takes it all away."""
@@ -188,11 +185,8 @@ class Three(Spaces):
             node = host.at("node")
             self.run(node, "nft", "flush", "ruleset")
             for family in ("-4", "-6"):
-                self.ip(node, family, "address", "flush", "dev", GATEWAY, "scope", "global")
                 self._flush_routes(node, family)
                 self.ip(node, family, "neighbour", "flush", "dev", GATEWAY, "nud", "all")
-                while f"lookup {TABLE}" in self.ip(node, family, "rule", "show"):
-                    self.ip(node, family, "rule", "del", "table", TABLE)
                 for pod in PODS:
                     self.ip(host.at(pod), family, "neighbour", "flush", "all")
         for family in ("-4", "-6"):
@@ -201,72 +195,35 @@ class Three(Spaces):
     def _flush_routes(self, short, family):
         self.run(short, "sh", "-c", f"ip {family} route flush table all proto {OURS}")
 
-    def gateways(self, host):
-        """The gateway has its address; Services are behind it, at a virtual address; what comes
-        back from there with that as its source leaves with the Node's."""
-        node = host.at("node")
-        self._addresses(node, GATEWAY, within(both(host.gateway)))
-        for virtual, services in zip(both(world.VIRTUAL_SERVICE), both(SERVICES)):
-            self.ip(node, "neighbour", "replace", virtual, "lladdr", VIRTUAL_MAC, "dev", GATEWAY, "nud", "permanent")
-            self.route(node, virtual, "dev", GATEWAY)
-            self.route(node, services, "via", virtual, "dev", GATEWAY, "onlink")
-        self.run(node, "nft", MASQUERADE.format(four=world.VIRTUAL_SERVICE, six=six(world.VIRTUAL_SERVICE)))
+    @contextlib.contextmanager
+    def hosts(self, switches, directory):
+        """Meanwhile each Node's agent has the host as its switch plans; nothing of it stays."""
+        argv = lambda host, *words: [  # noqa: E731
+            "ip", "netns", "exec", self.names[host.at("node")], switches[host.name].binaries / "vswitch-agent", "--socket", switches[host.name].socket,
+            "--state", directory / f"host-{host.number}", *words]
+        with contextlib.ExitStack() as stack:
+            for host in HOSTS:
+                stack.callback(machine.output, argv(host, "--host-clear"))
+                machine.output(argv(host, "--host", "--once"))
+            yield
 
     def by_network(self, host, other):
         """Pods of another Node are behind it, or behind the router, which knows where they are."""
         for pods, router, there in zip(both(other.pods), both(host.router), both(other.address)):
-            self.route(host.at("node"), pods, "via", there if host.is_near(other) else router)
+            self._route(host.at("node"), pods, there if host.is_near(other) else router)
             if not host.is_near(other):
-                self.route(ROUTER, pods, "via", there)
-
-    def by_tunnel(self, host, other):
-        """Pods of another Node are behind the gateway."""
-        for pods, gateway in zip(both(other.pods), both(other.gateway)):
-            if ":" in gateway:  # for IPv4 the pipeline answers (ARPResponder)
-                self.ip(host.at("node"), "neighbour", "replace", gateway, "lladdr", VIRTUAL_MAC, "dev", GATEWAY, "nud", "permanent")
-            self.route(host.at("node"), pods, "via", gateway, "dev", GATEWAY, "onlink")
-
-    def policy_only(self, host):
-        """Each Pod is behind the gateway."""
-        node = host.at("node")
-        self._addresses(node, GATEWAY, [f"{address}/{128 if ':' in address else 32}" for address in both(host.address)])
-        for last in PODS.values():
-            for address in both(host.pod_address(last)):
-                self.route(node, address, "dev", GATEWAY)
+                self._route(ROUTER, pods, there)
 
     def proxy(self, host, rules):
-        """Packets of Pods for Services, translated by `rules`, go to the gateway again; those that
-        come from there once more are not tracked."""
-        node = host.at("node")
-        for family, hop in (("-4", BEHIND), ("-6", BEHIND_SIX)):
-            self.ip(node, "neighbour", "replace", hop, "lladdr", VIRTUAL_MAC, "dev", GATEWAY, "nud", "permanent")
-            self.ip(node, family, "rule", "add", "priority", TABLE, "fwmark", f"{MARK}/{MARK}", "iif", GATEWAY, "table", TABLE)
-            self.route(node, "default", "via", hop, "dev", GATEWAY, "onlink", "table", TABLE, family=family)
-        self.run(node, "nft", REENTRANCE.format(gateway=GATEWAY, services=SERVICES, services6=six(SERVICES), mark=MARK, rules=rules))
+        """The kernel translates packets for Services by `rules`, as kube-proxy's."""
+        self.run(host.at("node"), "nft", PROXY.format(rules=rules))
 
-    def route(self, short, to, *words, family=None):
+    def _route(self, short, to, via):
         """Adds a route (again)."""
-        self.ip(short, family or ("-6" if ":" in to else "-4"), "route", "replace", to, *words, "proto", OURS)
+        self.ip(short, "-6" if ":" in to else "-4", "route", "replace", to, "via", via, "proto", OURS)
 
 
-MASQUERADE = """table inet modes {{
-  chain postrouting {{
-    type nat hook postrouting priority 100;
-    oifname "antrea-gw0" return
-    ip saddr {four} masquerade
-    ip6 saddr {six} masquerade
-  }}
-}}
-"""
-
-# What Antrea's agent has iptables do where kube-proxy translates, and that beside it.
-REENTRANCE = """table inet modes {{
-  chain bypass {{ type filter hook prerouting priority raw; iifname "{gateway}" ether saddr 0e:00:00:00:00:01 notrack; }}
-  chain marks {{
-    type filter hook prerouting priority mangle;
-    iifname "{gateway}" ip daddr {services} meta mark set {mark}
-    iifname "{gateway}" ip6 daddr {services6} meta mark set {mark}
-  }}
+PROXY = """table inet proxy {{
   chain services {{
     type nat hook prerouting priority dstnat;
 {rules}
@@ -283,7 +240,7 @@ def node_documents(host, mode, **features):
     # The host's addresses that probe Pods, there.
     gateways = both(host.address if policy_only else host.gateway)
     spec = {"bridge": "br0", "trafficMode": mode, "transportAddresses": within(both(host.address)), "families": "Dual", "features": features,
-            "gateway": {"port": GATEWAY, "mac": host.gateway_mac, "addresses": list(gateways)}, "serviceCIDRs": list(both(SERVICES))}
+            "gateway": {"port": GATEWAY, "mac": host.gateway_mac, "addresses": list(gateways)}, "serviceCIDRs": list(both(SERVICES)), "host": {"podsKeepAddresses": True}}
     yield document("vswitch/v1", "NodeConfig", host.name, spec=spec | ({"tunnel": {"port": TUNNEL}} if mode == "Hybrid" else {}))
 
 

@@ -1,10 +1,27 @@
 //! What of a Node contradicts the rest of it.
 
 use super::Node;
+use crate::address::parse_address;
 use crate::problem::{Code, Problems};
 use crate::{Cidr, Family, Mac};
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
+
+/// Addresses that serve `NodePorts`.
+const NODE_PORT_ADDRESSES_MAX: usize = 64;
+
+/// Addresses that serve `NodePorts`: those that are given, or the Node's own.
+pub(super) fn node_ports(config: &v1::NodeConfig, own: Vec<IpAddr>, problems: &mut Problems) -> Vec<IpAddr> {
+    let given = &config.node_port_addresses;
+    if given.is_empty() {
+        return own;
+    }
+    if given.len() > NODE_PORT_ADDRESSES_MAX {
+        problems.push(Code::Limit, "node_port_addresses", format!("at most {NODE_PORT_ADDRESSES_MAX}"));
+    }
+    let read = |(at, text): (usize, &String)| problems.take(&format!("node_port_addresses[{at}]"), parse_address(text));
+    given.iter().enumerate().filter_map(read).collect()
+}
 
 /// Values of enumerations that are none, and numbers out of their range, that nobody else reads.
 pub(super) fn values(config: &v1::NodeConfig, problems: &mut Problems) {
@@ -30,7 +47,7 @@ pub(super) fn values(config: &v1::NodeConfig, problems: &mut Problems) {
         problems.push(Code::Limit, "fqdn.servers", format!("{}: at most 64", fqdn.servers.len()));
     }
     for (at, server) in fqdn.servers.iter().enumerate() {
-        problems.take(&format!("fqdn.servers[{at}]"), crate::address::parse_address(server));
+        problems.take(&format!("fqdn.servers[{at}]"), parse_address(server));
     }
 }
 

@@ -23,8 +23,6 @@ const VIRTUAL_NODE_PORT: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 0, 252)),
     IpAddr::V6(Ipv6Addr::new(0xfc01, 0, 0, 0, 0, 0xaabb, 0xccdd, 0xeefe)),
 ];
-/// Addresses that serve `NodePorts`.
-const NODE_PORT_ADDRESSES_MAX: usize = 64;
 
 /// A unicast MAC address of a message; `required`: it must be given.
 pub(crate) fn mac(
@@ -91,15 +89,8 @@ pub(crate) fn read(config: &v1::NodeConfig, problems: &mut Problems) -> Option<N
     let transport = transport(&config.transport_addresses, problems);
     let gateway = gateway(config, mode, &families, problems);
     let pod_cidrs = pod_cidrs(config, mode, &families, problems);
-    let mut node_port_addresses: Vec<IpAddr> = transport.iter().map(|(address, _)| *address).collect();
-    if !config.node_port_addresses.is_empty() {
-        if config.node_port_addresses.len() > NODE_PORT_ADDRESSES_MAX {
-            problems.push(Code::Limit, "node_port_addresses", format!("at most {NODE_PORT_ADDRESSES_MAX}"));
-        }
-        let read =
-            |(at, text): (usize, &String)| problems.take(&format!("node_port_addresses[{at}]"), parse_address(text));
-        node_port_addresses = config.node_port_addresses.iter().enumerate().filter_map(read).collect();
-    }
+    let own = transport.iter().map(|(address, _)| *address).collect();
+    let node_port_addresses = super::check::node_ports(config, own, problems);
     let virtual_service =
         pair("virtual_service_addresses", &config.virtual_service_addresses, VIRTUAL_SERVICE, problems);
     let node_port = &config.virtual_node_port_addresses;
@@ -134,6 +125,7 @@ pub(crate) fn read(config: &v1::NodeConfig, problems: &mut Problems) -> Option<N
         node_port_addresses,
         virtual_service,
         virtual_node_port,
+        pods_keep_addresses: config.host.is_some_and(|host| host.pods_keep_addresses),
     };
     super::check::whole(&node, problems);
     Some(node)

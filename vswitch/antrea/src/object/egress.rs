@@ -175,6 +175,22 @@ impl Egress {
         compile::compile(self, name, facts, compiled);
     }
 
+    /// The mark and the address that the host has to give its packets. None: it has no effect, or
+    /// the host has no part in it.
+    pub(crate) fn by_host(&self, name: &str, facts: &Facts<'_>) -> Option<(u8, IpAddr)> {
+        let node = facts.node;
+        let is_in_effect = facts.features().egress && node.has(Family::of(&self.address)) && self.is_here(node);
+        if !is_in_effect || !self.is_hosts(node) || self.contested(name, facts, &mut Problems::default()) {
+            return None;
+        }
+        Some((u8::try_from(facts.ids.mark(&self.address)?).ok()?, self.address))
+    }
+
+    /// Whether the host translates.
+    const fn is_hosts(&self, node: &Node) -> bool {
+        node.uplink.is_none() || matches!(self.translation, Some(Translation::Host))
+    }
+
     /// Whether its address is on this Node.
     #[must_use]
     pub fn is_here(&self, node: &Node) -> bool {

@@ -136,7 +136,7 @@ impl Front {
     }
 
     /// None: any of the Node's.
-    const fn address(self) -> Option<IpAddr> {
+    pub(crate) const fn address(self) -> Option<IpAddr> {
         match self {
             Self::Cluster(address) | Self::External(address) | Self::LoadBalancer(address) => Some(address),
             Self::NodePort(_) => None,
@@ -238,6 +238,14 @@ impl Service {
     /// Where it has an effect at present.
     pub(crate) fn effective(&self, name: &str, facts: &Facts<'_>) -> judge::Fronts {
         judge::judge(self, name, facts, &mut Problems::default())
+    }
+
+    /// Places where it has an effect at present, each with its family and its port's protocol.
+    pub(crate) fn in_effect(&self, name: &str, facts: &Facts<'_>) -> BTreeSet<(Family, Protocol, Front)> {
+        let fronts = self.effective(name, facts);
+        let ports = self.ports.iter().flat_map(|port| facts.node.families.iter().map(move |family| (port, *family)));
+        let places = ports.flat_map(|(port, family)| self.fronts(port, family).into_iter().map(move |front| (port, family, front)));
+        places.filter(|(port, _, front)| fronts.has(port, *front)).map(|(port, family, front)| (family, port.protocol, front)).collect()
     }
 
     /// Whether packets that come to a place from outside are translated by their endpoint's Node.

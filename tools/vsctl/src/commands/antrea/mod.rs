@@ -5,6 +5,7 @@ mod events;
 mod flows;
 mod fqdns;
 mod groups;
+mod host;
 mod listing;
 mod multicast;
 mod node;

@@ -147,6 +147,9 @@ impl Report for Status {
         if let Some(names) = self.state.names.as_ref().filter(|names| names.answers > 0 || names.names > 0) {
             let _ = writeln!(text, "names: {}", names_text(names));
         }
+        if let Some(host) = &self.state.host {
+            super::host::text(host, self.now_ms, &mut text);
+        }
         if !self.state.kinds.is_empty() {
             let row = |kind: &v1::KindState| {
                 let numbers = [kind.objects, kind.degraded, kind.flows].map(|number| number.to_string());
@@ -195,6 +198,7 @@ impl Report for Status {
             "memory": state.memory,
             "unwritten": (!state.unwritten.is_empty()).then_some(&state.unwritten),
             "names": state.names.as_ref().map(names_json),
+            "host": state.host.as_ref().map(super::host::json),
             "kinds": state.kinds.iter().map(kind).collect::<Value>(),
             "gate_held_by": state.gate_held_by.iter().map(degraded).collect::<Value>(),
             "degraded": state.degraded.iter().map(degraded).collect::<Value>(),

@@ -1,6 +1,6 @@
 //! What an Egress writes: marks of its Pods' packets, and what becomes of them.
 
-use super::{Egress, Translation, before};
+use super::{Egress, before};
 use crate::macs::HOST_MAC;
 use crate::address::tunnel_destination;
 use crate::object::peer::compile::{into_tunnel, out_of_own_tunnel};
@@ -59,7 +59,7 @@ fn here(egress: &Egress, mark: u32, sources: &[(u16, String)], facts: &Facts<'_>
     let family = Family::of(&egress.address);
     let (ip, address) = (family.ip(), egress.address);
     let rate = egress.bandwidth.filter(|_| facts.features().egress_traffic_shaping);
-    let switch = facts.node.uplink.as_ref().filter(|_| egress.translation != Some(Translation::Host));
+    let switch = facts.node.uplink.as_ref().filter(|_| !egress.is_hosts(facts.node));
     let next = if switch.is_some() { "L3DecTTL" } else { "L2ForwardingCalc" };
     let actions = match switch {
         None => Some(to_host(mark)),

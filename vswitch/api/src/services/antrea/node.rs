@@ -36,4 +36,22 @@ impl v1::node_service_server::NodeService for AntreaServices {
         self.change(asked, move |antrea| antrea.reset(round)).await?;
         Ok(Response::new(v1::ResetResponse {}))
     }
+
+    async fn get_host_plan(
+        &self,
+        request: Request<v1::GetHostPlanRequest>,
+    ) -> Result<Response<v1::GetHostPlanResponse>, Status> {
+        let v1::GetHostPlanRequest { generation } = request.into_inner();
+        let plan = self.read(move |antrea| antrea.host_plan(generation)).await?;
+        Ok(Response::new(v1::GetHostPlanResponse { plan }))
+    }
+
+    async fn report_host(
+        &self,
+        request: Request<v1::ReportHostRequest>,
+    ) -> Result<Response<v1::ReportHostResponse>, Status> {
+        let report = request.into_inner();
+        self.read(move |antrea| antrea.report_host(report)).await?;
+        Ok(Response::new(v1::ReportHostResponse {}))
+    }
 }

@@ -1,0 +1,1 @@
+"""The host's part (`vswitch-agent --host`) on real kernels."""

@@ -1,0 +1,142 @@
+//! Goldens of plans, one for each mode, and that a plan depends on nothing but what is in force.
+
+use super::plan;
+use crate::NodeState;
+use crate::testing::{apply, cluster, document_node, dual_node, egress, mac, node_state, peer, pod};
+use vswitch_proto::antrea::v1;
+use vswitch_proto::antrea::v1::object::Object;
+
+fn plan_of(node_state: &NodeState) -> v1::HostPlan {
+    plan(&node_state.facts().expect("a Node"), true)
+}
+
+/// Compares a plan with a golden file. `UPDATE_GOLDEN=1` writes it.
+fn is_golden(name: &str, node_state: &NodeState) {
+    let path = format!("{}/src/host/tests/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let text = plan_of(node_state).to_string();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).expect("a golden is written");
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    assert_eq!(text, golden, "{name}; UPDATE_GOLDEN=1 writes the golden anew");
+}
+
+/// A Node of both families in a mode; `proxy`: Services are the switch's.
+fn in_mode(mode: v1::TrafficMode, proxy: bool) -> v1::NodeConfig {
+    let mut node = dual_node();
+    node.set_traffic_mode(mode);
+    node.l7 = None;
+    node.tunnel = node.tunnel.filter(|_| mode == v1::TrafficMode::Hybrid);
+    node.features = Some(v1::Features { proxy: Some(proxy), ..v1::Features::default() });
+    if mode == v1::TrafficMode::NetworkPolicyOnly {
+        node.pod_cidrs.clear();
+        node.gateway.as_mut().expect("a gateway").addresses =
+            vec!["192.168.77.102".to_owned(), "fd00:192:168:77::102".to_owned()];
+    }
+    node
+}
+
+/// A peer of both families on a link.
+fn peer_on(name: &str, number: u32, link: &str) -> Object {
+    Object::PeerNode(v1::PeerNode {
+        name: name.to_owned(),
+        pod_cidrs: vec![format!("10.10.{number}.0/24"), format!("fd00:10:10:{number}::/64")],
+        transport_addresses: vec![format!("192.168.{link}.103"), format!("fd00:192:168:{link}::103")],
+        ..peer()
+    })
+}
+
+fn peers() -> Vec<Object> {
+    vec![peer_on("near", 1, "77"), peer_on("far", 2, "78")]
+}
+
+fn service() -> Object {
+    let port = |name: &str, protocol: v1::Protocol, node_port| v1::ServicePort {
+        name: name.to_owned(),
+        protocol: protocol.into(),
+        port: 80,
+        node_port,
+    };
+    Object::Service(v1::Service {
+        name: "default/web".to_owned(),
+        ports: vec![port("tcp", v1::Protocol::Tcp, 30080), port("udp", v1::Protocol::Udp, 30081)],
+        cluster_ips: vec!["10.128.0.20".to_owned()],
+        external_ips: vec!["192.168.77.102".to_owned(), "203.0.113.20".to_owned()],
+        load_balancer_ips: vec!["203.0.113.21".to_owned()],
+        ..v1::Service::default()
+    })
+}
+
+#[test]
+fn encap_has_peers_and_services_behind_the_gateway() {
+    let mut objects = cluster();
+    objects.push(service());
+    is_golden("encap", &node_state(&document_node(), objects));
+}
+
+#[test]
+fn encap_of_both_families() {
+    is_golden("encap-dual", &node_state(&dual_node(), peers()));
+}
+
+#[test]
+fn no_encap_has_peers_on_the_link_behind_their_nodes() {
+    is_golden("no-encap", &node_state(&in_mode(v1::TrafficMode::NoEncap, true), peers()));
+}
+
+#[test]
+fn no_encap_without_proxy_enters_again() {
+    is_golden("no-encap-without-proxy", &node_state(&in_mode(v1::TrafficMode::NoEncap, false), peers()));
+}
+
+#[test]
+fn hybrid_has_both() {
+    is_golden("hybrid", &node_state(&in_mode(v1::TrafficMode::Hybrid, true), peers()));
+}
+
+#[test]
+fn policy_only_has_a_route_for_each_pod_and_enters_again() {
+    let objects = vec![Object::Pod(pod("web")), Object::Pod(pod("db"))];
+    is_golden("policy-only", &node_state(&in_mode(v1::TrafficMode::NetworkPolicyOnly, false), objects));
+}
+
+#[test]
+fn pods_that_keep_their_addresses_are_not_masqueraded() {
+    let mut node = document_node();
+    let masquerades = "ip saddr 10.10.0.0/24";
+    assert!(plan_of(&node_state(&node, Vec::new())).nft.contains(masquerades));
+    node.host = Some(v1::HostConfig { pods_keep_addresses: true });
+    assert!(!plan_of(&node_state(&node, Vec::new())).nft.contains(masquerades));
+}
+
+#[test]
+fn what_the_switch_translates_is_none_of_the_hosts() {
+    let mut node = document_node();
+    node.uplink =
+        Some(v1::Uplink { port: "uplink0".to_owned(), mac: mac("ba:5e:d1:55:aa:c1"), ..v1::Uplink::default() });
+    let state = |translation: v1::EgressTranslation| {
+        let mut egress = egress("web");
+        egress.set_translation(translation);
+        plan_of(&node_state(&node, vec![Object::Pod(pod("web")), Object::Egress(egress)])).to_string()
+    };
+    assert!(state(v1::EgressTranslation::Host).contains("snat ip to 192.168.77.112"));
+    for other in [v1::EgressTranslation::Switch, v1::EgressTranslation::Unspecified] {
+        assert!(!state(other).contains("192.168.77.112"));
+    }
+}
+
+#[test]
+fn a_plan_depends_on_what_is_in_force_alone() {
+    let mut objects = cluster();
+    objects.push(service());
+    let at_once = plan_of(&node_state(&document_node(), objects.clone()));
+    let mut one_by_one = node_state(&document_node(), Vec::new());
+    let empty = plan_of(&one_by_one);
+    for object in objects.into_iter().rev() {
+        apply(&mut one_by_one, vec![object]);
+    }
+    assert_eq!(plan_of(&one_by_one), at_once);
+    assert_ne!(empty.generation, at_once.generation);
+    let incomplete = plan(&one_by_one.facts().expect("a Node"), false);
+    assert_ne!(incomplete.generation, at_once.generation, "that all is known is a part of it");
+}
