@@ -19,7 +19,8 @@ LEFT = (
     # vswitch/antrea-node
     "counted moved",
     # vswitch/antrea
-    "anti_spoof compiled desired facts membership membership::reader node::compile::entry "
+    "anti_spoof compiled desired facts gateway::bridge gateway::pods "
+    "membership membership::reader node::compile::entry "
     "object object::applied_to_group object::egress object::egress::compile object::endpoints "
     "object::judge object::multicast object::multicast::compile object::peer "
     "object::peer::compile object::pod object::pod::compile object::pod::wire object::policy "

@@ -24,6 +24,7 @@ mod counted;
 mod events;
 mod flush;
 mod gate;
+mod gateway;
 mod held;
 mod host;
 mod lifecycle;
@@ -193,6 +194,15 @@ impl State {
         tracing::info!(bridge, objects = self.node_state.desired().len(), "Antrea's gate is open");
     }
 
+    /// Whether a bridge is another one than the Node's.
+    fn not_the_nodes(&self, bridge: &str) -> Result<(), SwitchError> {
+        if self.node_state.node().is_some_and(|(_, node)| node.bridge == bridge) {
+            let reason = format!("bridge {bridge:?} is the Node's; reset the Node (antrea.v1.NodeService.Reset) first");
+            return Err(SwitchError::Precondition(reason));
+        }
+        Ok(())
+    }
+
     /// The Node's bridge.
     fn bridge(&self) -> Result<String, AntreaError> {
         self.node_state.node().map(|(_, node)| node.bridge.clone()).ok_or(AntreaError::NotInitialised)
@@ -301,10 +311,7 @@ impl Antrea {
         change: impl FnOnce() -> Result<(), SwitchError>,
     ) -> Result<(), SwitchError> {
         let state = self.state.lock();
-        if state.node_state.node().is_some_and(|(_, node)| node.bridge == bridge) {
-            let reason = format!("bridge {bridge:?} is the Node's; reset the Node (antrea.v1.NodeService.Reset) first");
-            return Err(SwitchError::Precondition(reason));
-        }
+        state.not_the_nodes(bridge)?;
         change()
     }
 

@@ -66,6 +66,7 @@ impl Antrea {
         }
         trial.plan_node(node).map(|plan| trial.revert(plan)).map_err(AntreaError::Node)?;
         self.check_wire(node)?;
+        self.no_foreign_flows(node)?;
         self.check_bridge(&state, &node.bridge)?;
         if let Some(old) = state.node_state.node().map(|(_, old)| old.bridge.clone()).filter(|old| *old != node.bridge)
         {
@@ -404,5 +405,7 @@ fn scope(begin: &v1::SyncBegin) -> Result<BTreeSet<ObjectKind>, AntreaError> {
 /// Objects of which something has no effect, at most 1000.
 pub(super) fn degraded(state: &State) -> Vec<v1::ObjectStatus> {
     let keys = state.node_state.degraded().keys().take(vswitch_antrea::limits::TOLD_MAX);
-    keys.map(|key| super::changes::status(state, key)).collect()
+    let mut told = keys.map(|key| super::changes::status(state, key)).collect();
+    super::gateway::tell(state, &mut told);
+    told
 }

@@ -15,6 +15,17 @@ use vswitch_proto::antrea::v1;
 /// Most other objects of a flow that are named.
 const SHARED_WITH_MAX: usize = 16;
 
+/// What tables of the gateway bridge are for.
+const TABLES: [&str; 8] = [
+    "where packets come from",
+    "from the wire",
+    "to the Pods' bridge",
+    "to the host",
+    "to the host, as the Pods' side",
+    "answers of the host",
+    "to endpoints on the host",
+    "answers of endpoints on the host",
+];
 /// A flow that an object writes.
 #[derive(Debug)]
 pub struct OwnedFlow {
@@ -192,6 +203,41 @@ impl Antrea {
             flows.push(OwnedFlow { info, table, purpose: flow.purpose, shared_with: others.collect() });
         }
         Ok((flows, self.switch.names(&node.bridge)?))
+    }
+
+    /// Flows of the gateway bridge, what each is for, and who writes it; and names to tell them
+    /// with.
+    ///
+    /// # Errors
+    /// When there is no Node, or it has no gateway bridge.
+    pub fn gateway_flows(&self) -> Result<(Vec<OwnedFlow>, NameMap), AntreaError> {
+        let state = self.state.lock();
+        let (config, _) = state.node_state.node().ok_or(AntreaError::NotInitialised)?;
+        let Some(uplink) = config.uplink.as_ref().filter(|uplink| uplink.gateway.is_some()) else {
+            let reason = "the Node has no gateway bridge: NodeConfig.uplink.gateway makes one (docs/gateway.md)";
+            return Err(AntreaError::Precondition(reason.to_owned()));
+        };
+        let bridge = &uplink.underlay_bridge;
+        let mut wanted: HashMap<&FlowId, (&'static str, Vec<Key>)> = HashMap::new();
+        let (node, store) = (Key::node(), state.node_state.store());
+        for key in state.node_state.desired().all().map(|(key, _)| key).chain([&node]) {
+            for flow in store.compiled(key).into_iter().flat_map(|compiled| &compiled.outside().flows) {
+                let (_, owners) = wanted.entry(&flow.id).or_insert_with(|| (flow.purpose, Vec::new()));
+                if owners.len() < SHARED_WITH_MAX && owners.last() != Some(key) {
+                    owners.push(key.clone());
+                }
+            }
+        }
+        let mut flows: Vec<OwnedFlow> = Vec::new();
+        for info in self.switch.flows(bridge, &FlowFilter::default())? {
+            let found = wanted.remove(&FlowId::of(&info.flow));
+            let (purpose, shared_with) =
+                found.unwrap_or(("of the fail mode: host and wire learn of each other", Vec::new()));
+            let table = TABLES.get(usize::from(info.flow.table)).copied().unwrap_or_default();
+            flows.push(OwnedFlow { info, table, purpose, shared_with });
+        }
+        flows.sort_by_key(|flow| (flow.info.flow.table, std::cmp::Reverse(flow.info.flow.priority)));
+        Ok((flows, self.switch.names(bridge)?))
     }
 
     /// The objects that a flow is of.

@@ -1,41 +1,36 @@
 //! The bridge behind the uplink: what is known of it, and what is written there for the node
 //! state's objects.
 //!
-//! The bridge is somebody else's, and a transaction of its own: it follows the Pods' bridge. What
-//! goes is not led there any more before it goes, and what comes is led there when it is there.
-//! What the bridge refuses is logged, and tried again by [`Antrea::maintain_wire`], which looks
-//! once a second: it asks next hops, too, and notices ports and VTEPs that have become others.
+//! The bridge is somebody else's, or a gateway bridge (`gateway`), and a transaction of its own: it
+//! follows the Pods' bridge. What goes is not led there any more before it goes, and what comes is
+//! led there when it is there. What the bridge refuses is logged and told, and tried again by
+//! `maintain`, which looks once a second: it asks next hops, too, and notices ports and VTEPs that
+//! have become others.
 //!
 //! **Locks**: all of it is under the node state's; announcements leave when it is free.
 
+mod maintain;
+
+pub use maintain::maintain_wire;
+
+use super::gateway::Known;
 use super::{Antrea, AntreaError, State};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::sync::watch;
+use std::time::Instant;
 use vswitch_antrea::wire::{Under, Wire, clear};
-use vswitch_antrea::{Code, FlowId, Problems};
+use vswitch_antrea::{Code, FlowId, Problem, Problems};
 use vswitch_control::PortChange;
 use vswitch_control::PortInfo;
 use vswitch_dataplane::limits::{TRANSACTION_UPDATES_MAX, VTEP_ADDRESSES_MAX};
 use vswitch_dataplane::packet::Mac;
 use vswitch_dataplane::port::{Cidr, PortKind};
-use vswitch_flow::action::port;
 use vswitch_flow::spec::{FlowSpec, Update};
-use vswitch_flow::text::PacketOut;
-use vswitch_flow::{Action, Field, FlowKey};
-use vswitch_overlay::question::announcement;
 use vswitch_proto::antrea::v1;
 
-/// How often the wire is looked at.
-const PERIOD: Duration = Duration::from_secs(1);
-/// How often it is looked at while a next hop has not answered.
-const SOON: Duration = Duration::from_millis(200);
 /// How often an address is announced (RFC 5227: `ANNOUNCE_NUM`).
 const ANNOUNCEMENTS: u32 = 2;
-/// What lies between two announcements of an address (RFC 5227: `ANNOUNCE_INTERVAL`).
-const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Where the program is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +41,8 @@ struct UnderlayPlace {
     /// Number of the VTEP, and its address on the wire.
     number: u32,
     mac: Mac,
+    /// Of a gateway bridge: the port on the wire.
+    wire: Option<String>,
 }
 
 /// What is there of ours.
@@ -62,6 +59,8 @@ pub(super) struct Written {
     version: Option<(u64, bool)>,
     /// The bridge may have flows of ours that are not known.
     unknown: bool,
+    /// What is wrong with the bridge at present.
+    problems: Problems,
 }
 
 impl Written {
@@ -71,9 +70,16 @@ impl Written {
         (self.version, self.unknown) = (None, true);
     }
 
+    /// What is wrong with the bridge at present.
+    pub(super) const fn problems(&self) -> &Problems {
+        &self.problems
+    }
+
     /// Whether our program needs a port, or (None) the bridge.
     pub(super) fn needs(&self, bridge: &str, port: Option<&str>) -> bool {
-        let of = |place: &UnderlayPlace| port.is_none_or(|port| port == place.vtep || port == place.patch);
+        let of = |place: &UnderlayPlace| {
+            port.is_none_or(|port| port == place.vtep || port == place.patch || place.wire.as_deref() == Some(port))
+        };
         self.place.as_ref().is_some_and(|place| place.bridge == bridge && of(place))
     }
 }
@@ -145,14 +151,21 @@ impl Antrea {
             problems.push(Code::Port, "uplink.mac", problem);
         }
         let (patch, vtep) = (patch?, vtep?);
+        let wire = self.wire_port(config, uplink, &ports, &Known { patch, vtep }, problems);
+        if !problems.is_empty() {
+            return None;
+        }
         let tunnels: BTreeSet<u16> = self.switch.tunnel_listeners().into_iter().map(|(_, port)| port).collect();
-        let under = Under { patch: patch.number, vtep: vtep.number, tunnels: tunnels.into_iter().collect() };
+        let number = wire.as_ref().map(|(_, number)| *number);
+        let tunnels = tunnels.into_iter().collect();
+        let under = Under { patch: patch.number, vtep: vtep.number, wire: number, tunnels };
         let place = UnderlayPlace {
             bridge,
             vtep: vtep.config.name.clone(),
             patch: patch.config.name.clone(),
             number: vtep.number,
             mac: vtep.mac,
+            wire: wire.map(|(name, _)| name),
         };
         Some((place, under))
     }
@@ -217,6 +230,10 @@ impl Antrea {
             if let Err(error) = self.write_flows(&place.bridge, updates) {
                 tracing::error!(bridge = place.bridge, %error, "the bridge behind the uplink refuses its flows; it is tried again");
                 written.again();
+                let problem =
+                    Problem::new(Code::Pipeline, "uplink.underlay_bridge", format!("its flows are refused: {error}"));
+                written.problems = Problems::default();
+                written.problems.add(problem.hint("report it"));
                 return;
             }
         }
@@ -285,129 +302,9 @@ impl Antrea {
         ours.extend(missing.iter().take(left).map(|own| own.address));
         true
     }
-
-    /// Looks at the wire: next hops, ports, VTEPs. Returns what is to be announced, and when to
-    /// look again.
-    pub(super) fn maintain_wire(&self) -> (Vec<(String, PacketOut)>, Duration) {
-        let mut state = self.state.lock();
-        let state = &mut *state;
-        let Some((config, node)) = state.node_state.node().cloned() else { return (Vec::new(), PERIOD) };
-        if node.uplink.as_ref().is_none_or(|uplink| uplink.underlay_bridge.is_empty()) {
-            return (Vec::new(), PERIOD);
-        }
-        let (wire, place) = match self.look(&config) {
-            Ok(found) => found,
-            Err(problems) => {
-                if !state.under.unknown {
-                    tracing::warn!(?problems, "the bridge behind the uplink is not as the Node needs it");
-                }
-                state.under.again();
-                return (Vec::new(), PERIOD);
-            }
-        };
-        if state.under.place != place {
-            self.leave_wire(state);
-            state.under.place = place;
-        }
-        if wire != *state.node_state.wire() {
-            self.rewire(state, wire, &node.bridge);
-        }
-        if let Some(place) = state.under.place.clone()
-            && state.under.version.is_some()
-        {
-            let wanted = state.under.wanted.clone();
-            self.give_vtep_addresses(&place, &wanted, &mut state.under.vteps);
-        }
-        self.follow_wire(state, When::Come);
-        let asked = node.uplink.iter().flat_map(|uplink| &uplink.next_hops).filter(|(_, mac)| mac.is_none());
-        let waits = asked.into_iter().any(|(address, _)| !state.node_state.wire().hops.contains_key(address));
-        (due(&mut state.under), if waits { SOON } else { PERIOD })
-    }
-
-    /// The wire is another one: what looks at it is compiled anew.
-    fn rewire(&self, state: &mut State, wire: Wire, bridge: &str) {
-        let before = state.node_state.wire().clone();
-        for (address, mac) in wire.hops.iter().filter(|(address, mac)| before.hops.get(address) != Some(mac)) {
-            tracing::info!(%address, %mac, "a next hop of the uplink has answered");
-        }
-        for address in before.hops.keys().filter(|address| !wire.hops.contains_key(address)) {
-            tracing::warn!(%address, "a next hop of the uplink does not answer any more");
-        }
-        let plan = match state.node_state.plan_wire(wire) {
-            Ok(plan) => plan,
-            Err(refused) => {
-                tracing::error!(?refused, "objects cannot have their way to the wire; report it");
-                state.node_state.set_wire(before);
-                return;
-            }
-        };
-        if state.gate_open
-            && !plan.updates.is_empty()
-            && let Err(error) = self.write_flows(bridge, &plan.updates)
-        {
-            tracing::error!(%error, "the pipeline refused the way to the wire; report it");
-            state.node_state.revert(plan);
-            state.node_state.set_wire(before);
-            return;
-        }
-        let turned = state.node_state.turned(&plan);
-        state.node_state.settle(plan);
-        self.tell_objects(state, &turned);
-    }
-
-    /// Next hops as they are known.
-    pub(super) fn next_hops(state: &State) -> Vec<v1::NextHop> {
-        let Some((config, _)) = state.node_state.node() else { return Vec::new() };
-        let hops = config.uplink.iter().flat_map(|uplink| &uplink.next_hops);
-        let known = |hop: &v1::NextHop| {
-            let found = hop.address.parse().ok().and_then(|address| state.node_state.wire().hops.get(&address));
-            let found = found.map(|mac| vswitch_proto::v1::MacAddress { octets: mac.0.to_vec() });
-            v1::NextHop { address: hop.address.clone(), mac: hop.mac.clone().or(found) }
-        };
-        hops.map(known).collect()
-    }
 }
 
 /// An address by itself.
 const fn host(address: IpAddr) -> Cidr {
     Cidr { address, len: if address.is_ipv4() { 32 } else { 128 } }
-}
-
-/// Announcements that are due now: packets of the VTEP.
-fn due(written: &mut Written) -> Vec<(String, PacketOut)> {
-    let (Some(place), now) = (&written.place, Instant::now()) else { return Vec::new() };
-    let mut packets = Vec::new();
-    for (address, (left, next)) in &mut written.announced {
-        if *left == 0 || *next > now {
-            continue;
-        }
-        (*left, *next) = (*left - 1, now + ANNOUNCE_INTERVAL);
-        let mut metadata = FlowKey::default();
-        metadata.set(Field::InPort, place.number.into());
-        let actions = vec![Action::Output { port: port::TABLE, max_len: None }];
-        packets
-            .push((place.bridge.clone(), PacketOut { metadata, packet: announcement(place.mac.0, *address), actions }));
-    }
-    packets
-}
-
-/// The task that looks at the wire, until the server stops.
-pub async fn maintain_wire(antrea: Arc<Antrea>, mut stopping: watch::Receiver<bool>) {
-    loop {
-        let antrea = Arc::clone(&antrea);
-        let look = move || {
-            let (packets, soon) = antrea.maintain_wire();
-            for (bridge, packet) in packets {
-                if let Err(error) = antrea.switch.packet_out(&bridge, &packet) {
-                    tracing::warn!(bridge, %error, "an address could not be announced");
-                }
-            }
-            soon
-        };
-        let soon = tokio::task::spawn_blocking(look).await.unwrap_or(PERIOD);
-        tokio::select! {
-            () = tokio::time::sleep(soon) => {}
-            _ = stopping.wait_for(|stopping| *stopping) => return,
-        }
-    }
 }

@@ -2,6 +2,7 @@
 
 mod check;
 pub(crate) mod compile;
+mod gateway;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,8 @@ pub struct Uplink {
     pub external_traffic: bool,
     /// Addresses of Services that this Node has on the wire.
     pub answered_addresses: Vec<IpAddr>,
+    /// The bridge behind the patch port is a gateway bridge.
+    pub gateway: Option<crate::GatewayBridge>,
 }
 
 /// How the host's own packets are known.
@@ -299,6 +302,17 @@ impl Node {
     #[must_use]
     pub fn egress_zone(&self, family: Family) -> u16 {
         self.zones.egress[family as usize]
+    }
+
+    /// The gateway bridge, if there is one.
+    #[must_use]
+    pub fn gateway_bridge(&self) -> Option<&crate::GatewayBridge> {
+        self.uplink.as_ref()?.gateway.as_ref()
+    }
+
+    /// Likewise, if the switch leads packets between the wire and Pods.
+    pub(crate) fn shared_gateway(&self) -> Option<&crate::GatewayBridge> {
+        self.gateway_bridge().filter(|gateway| gateway.mode == crate::gateway::Mode::Shared)
     }
 
     /// Whether the configuration names a port of the bridge.

@@ -112,6 +112,10 @@ impl Object {
         match self {
             // A Service writes for its Endpoints.
             Self::Endpoints(endpoints) => vec![Key::new(ObjectKind::Service, &endpoints.service)],
+            // A Service that policies bind is not led past them.
+            Self::AppliedToGroup(group) => {
+                group.services.iter().map(|name| Key::new(ObjectKind::Service, &**name)).collect()
+            }
             _ => Vec::new(),
         }
     }

@@ -1,13 +1,13 @@
 //! The wire: what is known of it beside what the Node's configuration says, and what is written
 //! into the bridge behind the uplink.
 //!
-//! That bridge is somebody else's. Packets that are for the Pods' bridge are led there by flows of
-//! ours above its own, in table 0; everything else meets what it would have met without us. What
-//! the Pods' bridge sends out passes as if the VTEP had sent it, so that nobody learns the Node's
-//! MAC address at two ports.
+//! That bridge is somebody else's, unless it is a gateway bridge (`gateway`). Packets that are for
+//! the Pods' bridge are led there by flows of ours above its own, in table 0; everything else meets
+//! what it would have met without us. What the Pods' bridge sends out passes as if the VTEP had
+//! sent it, so that nobody learns the Node's MAC address at two ports.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod writer;
 
 use crate::Mac;
@@ -33,6 +33,8 @@ pub struct Under {
     pub patch: u32,
     /// Number of the VTEP: the port with the Node's addresses.
     pub vtep: u32,
+    /// Number of the port on the wire; None: there is none, or it is not the switch's matter.
+    pub wire: Option<u32>,
     /// What packets for the VTEP are tunnels by: UDP ports; 0 is GRE.
     pub tunnels: Vec<u16>,
 }
@@ -41,5 +43,5 @@ pub struct Under {
 #[must_use]
 pub fn clear() -> Update {
     let (cookie, cookie_mask) = (Category::Underlay.shared(), 0xffff_ff00_0000_0000);
-    Update::DeleteFlows(FlowFilter { table: Some(0), cookie, cookie_mask, ..FlowFilter::default() })
+    Update::DeleteFlows(FlowFilter { cookie, cookie_mask, ..FlowFilter::default() })
 }

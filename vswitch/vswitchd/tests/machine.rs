@@ -10,6 +10,7 @@ mod capabilities;
 mod churn;
 mod connections;
 mod containers;
+mod gateway;
 mod guest_tunnels;
 mod guests;
 mod harness;

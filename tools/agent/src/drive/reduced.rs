@@ -64,6 +64,10 @@ fn leave_out(node: &mut v1::NodeConfig, field: &str) -> bool {
         ("uplink", part) if part.starts_with("next_hops") => {
             node.uplink.iter_mut().for_each(|uplink| uplink.next_hops.clear());
         }
+        // Then the bridge is as without one: Pods leave by the host.
+        ("uplink", part) if part.split('.').next() == Some("gateway") => {
+            node.uplink.iter_mut().for_each(|uplink| uplink.gateway = None);
+        }
         ("uplink", _) => (node.uplink, features.pod_vlans) = (None, false),
         ("local_probe" | "local_probe_port", _) => {
             node.set_local_probe(v1::LocalProbe::Unspecified);
@@ -156,6 +160,13 @@ mod tests {
                 v1::NodeConfig { features: Some(v1::Features { l7_network_policy: true, ..off() }), ..plain() },
             ),
             ("uplink's port", v1::NodeConfig { uplink: Some(uplink()), ..plain() }),
+            (
+                "the gateway's mode",
+                v1::NodeConfig {
+                    uplink: Some(v1::Uplink { gateway: Some(v1::GatewayBridge::default()), ..uplink() }),
+                    ..plain()
+                },
+            ),
             (
                 "VLANs",
                 v1::NodeConfig {
@@ -256,6 +267,11 @@ mod tests {
         assert_eq!((node.uplink, node.features.map(|features| features.pod_vlans)), (None, Some(false)));
         let node = without("node.uplink.external_traffic").expect("it can be without");
         assert_eq!(node.uplink.map(|uplink| uplink.external_traffic), Some(false));
+        let mut gateway = whole.clone();
+        let uplink = gateway.uplink.get_or_insert_default();
+        uplink.gateway = Some(v1::GatewayBridge::default());
+        assert!(leave_out(&mut gateway, "node.uplink.gateway.masquerade_prefixes[0]"));
+        assert_eq!(gateway.uplink, whole.uplink, "the uplink stays");
         let node = without("node.features.dsr").expect("it can be without");
         assert_eq!(node.features, Some(v1::Features { dsr: false, ..features }));
         for field in ["node.bridge", "node.gateway.port", "node.pod_cidrs[0]", "node.features.proxy", "", "node"] {

@@ -78,6 +78,12 @@ impl NodeConfigBody {
         for (path, text) in macs {
             errors.extend(text.iter().filter(wrong).map(|text| error(path, text, "MAC address")));
         }
+        if let Some(gateway) = spec.uplink.as_ref().and_then(|uplink| uplink.gateway.as_ref()) {
+            errors.extend(list("spec.uplink.gateway.addresses", &gateway.addresses, is_with_length, link));
+            errors.extend(list("spec.uplink.gateway.otherAddresses", &gateway.other_addresses, is_address, ADDRESS));
+            let path = "spec.uplink.gateway.masqueradePrefixes";
+            errors.extend(list(path, &gateway.masquerade_prefixes, is_prefix, "prefix"));
+        }
         if let Some(uplink) = &spec.uplink {
             for (i, hop) in uplink.next_hops.iter().enumerate() {
                 let path = format!("spec.uplink.nextHops[{i}]");
@@ -209,6 +215,31 @@ pub struct Uplink {
     pub external_traffic: bool,
     #[serde(default)]
     pub answered_addresses: Vec<String>,
+    pub gateway: Option<GatewayBridge>,
+}
+
+/// The bridge behind the uplink as a gateway bridge (`antrea.v1.GatewayBridge`).
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[allow(missing_docs)]
+pub struct GatewayBridge {
+    /// The switch refuses a gateway bridge without a mode.
+    pub mode: Option<GatewayMode>,
+    pub addresses: Vec<String>,
+    pub other_addresses: Vec<String>,
+    pub masquerade_prefixes: Vec<String>,
+    pub first_zone: Option<u32>,
+    pub pods_keep_addresses: bool,
+    pub port: String,
+    pub no_uplink: bool,
+}
+
+/// Who leads packets between the wire and Pods (`antrea.v1.GatewayMode`).
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
+#[allow(missing_docs)]
+pub enum GatewayMode {
+    Shared,
+    Local,
 }
 
 /// A next hop of the uplink (`antrea.v1.NextHop`).

@@ -270,7 +270,7 @@ fn of_config(path: &str) -> Option<&str> {
             return Some(&path[.."spec.uplink".len()]);
         }
     }
-    for whole in ["spec.l7", "spec.zones"] {
+    for whole in ["spec.l7", "spec.zones", "spec.uplink.gateway"] {
         if is_in(whole) {
             return Some(&path[..whole.len()]);
         }

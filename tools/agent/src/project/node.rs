@@ -1,6 +1,8 @@
 //! The Node itself.
 
-use crate::kinds::node_config::{Features, LocalProbe, PacketCategory, PacketLimit, Spec, TrafficMode, Uplink};
+use crate::kinds::node_config::{
+    Features, GatewayBridge, GatewayMode, LocalProbe, PacketCategory, PacketLimit, Spec, TrafficMode, Uplink,
+};
 use crate::model::Model;
 use crate::problem::{NOWHERE, Origin, Problem};
 use crate::resolve::net::{self, is_six};
@@ -164,6 +166,25 @@ fn uplink(uplink: &Uplink, macs: &mut Macs<'_>) -> v1::Uplink {
         next_hops,
         external_traffic: uplink.external_traffic,
         answered_addresses: uplink.answered_addresses.clone(),
+        gateway: uplink.gateway.as_ref().map(gateway_bridge),
+    }
+}
+
+fn gateway_bridge(gateway: &GatewayBridge) -> v1::GatewayBridge {
+    let mode = match gateway.mode {
+        None => v1::GatewayMode::Unspecified,
+        Some(GatewayMode::Shared) => v1::GatewayMode::Shared,
+        Some(GatewayMode::Local) => v1::GatewayMode::Local,
+    };
+    v1::GatewayBridge {
+        mode: mode.into(),
+        addresses: net::once(gateway.addresses.clone()),
+        other_addresses: net::once(gateway.other_addresses.clone()),
+        masquerade_prefixes: net::once(gateway.masquerade_prefixes.clone()),
+        first_zone: gateway.first_zone,
+        pods_keep_addresses: gateway.pods_keep_addresses,
+        port: gateway.port.clone(),
+        no_uplink: gateway.no_uplink,
     }
 }
 

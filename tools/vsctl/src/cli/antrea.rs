@@ -114,6 +114,16 @@ pub(crate) enum Antrea {
         #[arg(long)]
         no_names: bool,
     },
+    /// Show the flows of the gateway bridge (NodeConfig.uplink.gateway), what each is for, and who
+    /// writes it. Lines are those of dump-flows; what follows # is no part of them.
+    Gateway {
+        /// Show ports by name (the default).
+        #[arg(long, hide = true, overrides_with = "no_names")]
+        names: bool,
+        /// Show ports by number.
+        #[arg(long)]
+        no_names: bool,
+    },
     /// Send a packet from a Pod, or look at one of real traffic, and tell what happens to it on
     /// this Node; without arguments: what is being traced.
     #[command(alias = "traceflow")]

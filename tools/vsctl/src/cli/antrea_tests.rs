@@ -79,6 +79,8 @@ fn every_verb_parses() {
             "flows np/a/b --rule ingress-0 --no-names",
             r#"Flows { object: Object { kind: NetworkPolicy, name: "np:a/b" }, rule: Some("ingress-0"), names: false, no_names: true }"#,
         ),
+        ("gateway", "Gateway { names: false, no_names: false }"),
+        ("gateway --no-names", "Gateway { names: false, no_names: true }"),
         ("whose 0x1", r#"Whose { words: ["0x1"] }"#),
         ("whose table=4,ip actions=drop", r#"Whose { words: ["table=4,ip", "actions=drop"] }"#),
     ];

@@ -55,6 +55,7 @@ pub(super) fn values(config: &v1::NodeConfig, problems: &mut Problems) {
 pub(super) fn whole(node: &Node, problems: &mut Problems) {
     families(node, problems);
     overlaps(node, problems);
+    super::gateway::whole(node, problems);
     let ports = node.ports();
     for (at, (field, port)) in ports.iter().enumerate() {
         if let Some((other, _)) = ports.iter().take(at).find(|(_, other)| other == port && !port.is_empty()) {

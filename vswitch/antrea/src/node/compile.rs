@@ -30,15 +30,21 @@ pub(crate) fn compile(facts: &Facts<'_>, compiled: &mut CompiledObject) {
     engine::compile(&mut write);
     multicast::compile(&mut write);
     vlans::compile(&mut write);
+    crate::gateway::pods::compile(facts, compiled);
     wire(facts, compiled);
 }
 
 /// The bridge behind the uplink.
 fn wire(facts: &Facts<'_>, compiled: &mut CompiledObject) {
+    let answered = facts.node.uplink.iter().flat_map(|uplink| &uplink.answered_addresses);
+    let answered = answered.filter(|address| facts.node.has(Family::of(address)));
+    if let Some(mut write) = crate::gateway::bridge::Writer::new(facts, compiled) {
+        write.base();
+        return answered.for_each(|address| write.announced(*address));
+    }
     let Some(mut write) = crate::wire::writer::Writer::new(facts, compiled) else { return };
     write.base();
-    let answered = facts.node.uplink.iter().flat_map(|uplink| &uplink.answered_addresses);
-    answered.filter(|address| facts.node.has(Family::of(address))).for_each(|address| write.announced(*address));
+    answered.for_each(|address| write.announced(*address));
 }
 
 /// Where the Node's flows go.

@@ -266,13 +266,16 @@ fn uplink(config: &v1::NodeConfig, features: &Features, problems: &mut Problems)
     let read =
         |(at, text): (usize, &String)| problems.take(&format!("uplink.answered_addresses[{at}]"), parse_address(text));
     let answered_addresses = answered.iter().take(ANSWERED_ADDRESSES_MAX).enumerate().filter_map(read).collect();
+    let gateway = super::gateway::read(config, uplink, features, problems);
+    let is_shared = gateway.as_ref().is_some_and(|gateway| gateway.mode == crate::gateway::Mode::Shared);
     Some(Uplink {
         port: uplink.port.clone(),
         underlay_bridge: uplink.underlay_bridge.clone(),
         mac: mac("uplink.mac", uplink.mac.as_ref(), true, problems)?,
         next_hops,
-        external_traffic: uplink.external_traffic,
+        external_traffic: uplink.external_traffic || is_shared,
         answered_addresses,
+        gateway,
     })
 }
 

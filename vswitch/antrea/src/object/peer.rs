@@ -131,6 +131,9 @@ impl PeerNode {
         if path == Path::Uplink && node.uplink.is_none() {
             problems.push(Code::Feature, "path", "it needs the Node's uplink");
         }
+        if path == Path::Uplink && node.gateway_bridge().is_some() {
+            problems.push(Code::Feature, "path", "behind a gateway bridge there is no path by the uplink yet");
+        }
         if self.mac.is_some_and(|mac| node.uplink.as_ref().is_some_and(|uplink| uplink.mac == mac)) {
             problems.add(Problem::new(Code::Overlap, "mac", "it is our uplink's").other(Key::node()));
         }

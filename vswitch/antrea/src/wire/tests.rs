@@ -10,7 +10,7 @@ use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
 fn under() -> Under {
-    Under { patch: 7, vtep: 0xffff_fffe, tunnels: vec![0, 6081] }
+    Under { patch: 7, vtep: 0xffff_fffe, wire: None, tunnels: vec![0, 6081] }
 }
 
 fn line(text: &str) -> String {
@@ -22,7 +22,7 @@ fn line(text: &str) -> String {
     line
 }
 
-fn lines(node_state: &NodeState) -> BTreeSet<String> {
+pub(crate) fn lines(node_state: &NodeState) -> BTreeSet<String> {
     let told = |flow: &vswitch_flow::spec::FlowSpec| {
         assert_eq!(flow.cookie, 0x1_fe00_0000_0000, "{flow:?}");
         let mut line = String::new();
@@ -56,7 +56,7 @@ fn behind(mut node: v1::NodeConfig, objects: Vec<Object>) -> NodeState {
     node_state
 }
 
-fn know(node_state: &mut NodeState, wire: Wire) {
+pub(crate) fn know(node_state: &mut NodeState, wire: Wire) {
     let plan = node_state.plan_wire(wire).expect("a plan");
     node_state.settle(plan);
 }

@@ -62,6 +62,9 @@ pub(crate) struct Writer<'a, 'b> {
 
 impl<'a, 'b> Writer<'a, 'b> {
     pub(crate) fn new(facts: &Facts<'a>, compiled: &'b mut crate::CompiledObject) -> Option<Self> {
+        if facts.node.gateway_bridge().is_some() {
+            return None;
+        }
         let (under, mac) = (facts.wire.under.as_ref()?, facts.node.uplink.as_ref()?.mac);
         Some(Self { compiled, node: facts.node, under, mac })
     }
@@ -176,19 +179,23 @@ impl<'a, 'b> Writer<'a, 'b> {
 
     /// Questions for an address are answered.
     fn answers(&mut self, address: &IpAddr) {
-        let mac = self.mac;
-        let line = match address {
-            IpAddr::V4(_) => format!(
-                "{FROM_WIRE},arp,arp_op=1,arp_tpa={address} actions=move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],set_field:{mac}->eth_src,\
-                 set_field:2->arp_op,move:NXM_NX_ARP_SHA[]->NXM_NX_ARP_THA[],set_field:{mac}->arp_sha,move:NXM_OF_ARP_SPA[]->NXM_OF_ARP_TPA[],\
-                 set_field:{address}->arp_spa,IN_PORT"
-            ),
-            IpAddr::V6(_) => format!(
-                "{FROM_WIRE},icmp6,icmp_type=135,icmp_code=0,nd_target={address} actions=move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],set_field:{mac}->eth_src,\
-                 move:NXM_NX_IPV6_SRC[]->NXM_NX_IPV6_DST[],set_field:{address}->ipv6_src,set_field:{mac}->nd_sll,set_field:0x60000000->nd_reserved,\
-                 set_field:2->nd_options_type,set_field:136->icmpv6_type,IN_PORT"
-            ),
-        };
+        let line = answering(FROM_WIRE, address, self.mac);
         self.flow("answers who has the address", QUESTIONS, line);
+    }
+}
+
+/// Match and actions that answer questions for an address: ARP, or neighbour discovery.
+pub(crate) fn answering(from: &str, address: &IpAddr, mac: Mac) -> String {
+    match address {
+        IpAddr::V4(_) => format!(
+            "{from},arp,arp_op=1,arp_tpa={address} actions=move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],set_field:{mac}->eth_src,\
+             set_field:2->arp_op,move:NXM_NX_ARP_SHA[]->NXM_NX_ARP_THA[],set_field:{mac}->arp_sha,move:NXM_OF_ARP_SPA[]->NXM_OF_ARP_TPA[],\
+             set_field:{address}->arp_spa,IN_PORT"
+        ),
+        IpAddr::V6(_) => format!(
+            "{from},icmp6,icmp_type=135,icmp_code=0,nd_target={address} actions=move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],set_field:{mac}->eth_src,\
+             move:NXM_NX_IPV6_SRC[]->NXM_NX_IPV6_DST[],set_field:{address}->ipv6_src,set_field:{mac}->nd_sll,set_field:0x60000000->nd_reserved,\
+             set_field:2->nd_options_type,set_field:136->icmpv6_type,IN_PORT"
+        ),
     }
 }

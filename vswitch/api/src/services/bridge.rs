@@ -42,7 +42,7 @@ impl v1::bridge_service_server::BridgeService for Bridges {
         let asked = Asked::new("DeleteBridge", &extensions, &[&request.name]);
         let antrea = Arc::clone(&self.antrea);
         let call = move |switch: &dyn vswitch_control::SwitchApi| {
-            antrea.unless_the_nodes(&request.name, || switch.delete_bridge(&request.name))
+            antrea.unless_either_bridge(&request.name, || switch.delete_bridge(&request.name))
         };
         self.control.change(asked, call).await?;
         Ok(Response::new(v1::DeleteBridgeResponse {}))
@@ -70,7 +70,10 @@ impl v1::bridge_service_server::BridgeService for Bridges {
             Some(FailMode::Standalone) => {
                 antrea.unless_the_nodes(&request.name, || switch.set_bridge(&request.name, change))
             }
-            _ => switch.set_bridge(&request.name, change),
+            Some(FailMode::Secure) => {
+                antrea.unless_the_gateway_bridge(&request.name, || switch.set_bridge(&request.name, change))
+            }
+            None => switch.set_bridge(&request.name, change),
         };
         self.control.change(asked, call).await?;
         Ok(Response::new(v1::SetBridgeResponse {}))

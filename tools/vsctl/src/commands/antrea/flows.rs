@@ -27,11 +27,25 @@ pub(super) async fn show(client: &Client, of: &Object, rule: Option<&str>, form:
         rule: rule.unwrap_or_default().to_owned(),
         form: form.into(),
         names,
+        gateway_bridge: false,
     };
     let answer = client.antrea_sync().await?.list_object_flows(request).await;
     let flows: Vec<_> = parts(client, answer).await?.into_iter().flat_map(|part| part.flows).collect();
     let warnings = if flows.is_empty() { why_none(client, of, rule).await? } else { Vec::new() };
     Ok(Box::new(Flows { flows, warnings }))
+}
+
+/// `gateway`.
+pub(super) async fn gateway(client: &Client, form: Form, names: bool) -> Answer {
+    let request = v1::ListObjectFlowsRequest {
+        form: form.into(),
+        names,
+        gateway_bridge: true,
+        ..v1::ListObjectFlowsRequest::default()
+    };
+    let answer = client.antrea_sync().await?.list_object_flows(request).await;
+    let flows = parts(client, answer).await?.into_iter().flat_map(|part| part.flows).collect();
+    Ok(Box::new(Flows { flows, warnings: Vec::new() }))
 }
 
 /// Why an object has no flows.

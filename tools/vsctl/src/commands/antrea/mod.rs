@@ -77,6 +77,10 @@ async fn answer(client: &Client, verb: &Antrea, as_json: bool) -> Answer {
             let form = if as_json { vswitch_proto::v1::Form::Text } else { vswitch_proto::v1::Form::Line };
             flows::show(client, object, rule.as_deref(), form, !no_names).await
         }
+        Antrea::Gateway { no_names, .. } => {
+            let form = if as_json { vswitch_proto::v1::Form::Text } else { vswitch_proto::v1::Form::Line };
+            flows::gateway(client, form, !no_names).await
+        }
         Antrea::TraceFlow(args) => traceflow::show(client, args).await,
         Antrea::Records(args) => records::show(client, args).await,
         Antrea::Answer { token, verdict } => events::answer(client, &token.0, *verdict).await,

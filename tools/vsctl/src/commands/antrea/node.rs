@@ -90,6 +90,25 @@ fn uplink_json(uplink: &v1::Uplink) -> Value {
         "next_hops": hops_json(&uplink.next_hops),
         "external_traffic": uplink.external_traffic,
         "answered_addresses": uplink.answered_addresses,
+        "gateway": uplink.gateway.as_ref().map(gateway_bridge_json),
+    })
+}
+
+fn gateway_bridge_json(gateway: &v1::GatewayBridge) -> Value {
+    let mode = match gateway.mode() {
+        v1::GatewayMode::Unspecified => "unknown",
+        v1::GatewayMode::Shared => "shared",
+        v1::GatewayMode::Local => "local",
+    };
+    json!({
+        "mode": mode,
+        "addresses": gateway.addresses,
+        "other_addresses": gateway.other_addresses,
+        "masquerade_prefixes": gateway.masquerade_prefixes,
+        "first_zone": gateway.first_zone,
+        "pods_keep_addresses": gateway.pods_keep_addresses,
+        "port": some(gateway.port.clone()),
+        "no_uplink": gateway.no_uplink,
     })
 }
 

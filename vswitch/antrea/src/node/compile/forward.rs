@@ -2,7 +2,7 @@
 
 use super::Writer;
 use crate::node::{TrafficMode, Uplink};
-use crate::{Cidr, Family};
+use crate::{Cidr, Family, Node};
 
 pub(super) fn compile(write: &mut Writer<'_, '_>) {
     for family in write.families() {
@@ -102,9 +102,17 @@ fn routes(write: &mut Writer<'_, '_>, family: Family) {
     }
 }
 
-/// `EgressMark`'s flow for what no Egress applies to.
-pub(crate) fn no_egress(cidr: &Cidr) -> String {
+/// The flow for what no Egress applies to: of `EgressMark`; without Egresses, where Pods leave by
+/// the wire all the same, of `L3Forwarding`.
+pub(crate) fn no_egress(node: &Node, cidr: &Cidr) -> String {
     let (ip, destination) = (cidr.family().ip(), cidr.family().destination());
+    if !node.features.egress && node.shared_gateway().is_some() {
+        let mac = node.gateway.mac;
+        return format!(
+            "table=L3Forwarding, priority=189,{ip},reg0=0x3/0xf,{destination}={cidr} \
+             actions=set_field:{mac}->eth_dst,set_field:0x20/0xf0->reg0,goto_table:L3DecTTL"
+        );
+    }
     format!(
         "table=EgressMark, priority=210,{ip},{destination}={cidr} actions=set_field:0x20/0xf0->reg0,goto_table:L2ForwardingCalc"
     )
@@ -115,7 +123,8 @@ fn egress(write: &mut Writer<'_, '_>, family: Family) {
     let ours = node.transport.iter().map(|(address, _)| Cidr::host(*address));
     let except = ours.chain(node.service_cidrs.iter().copied()).chain(node.egress_except.iter().copied());
     for cidr in except.filter(|cidr| cidr.family() == family) {
-        write.flow("no Egress applies", no_egress(&cidr));
+        let line = no_egress(node, &cidr);
+        write.flow("no Egress applies", line);
     }
     let ip = family.ip();
     let line = format_args!("table=EgressMark, priority=190,ct_state=+new+trk,{ip},reg0=0x1/0xf actions=drop");

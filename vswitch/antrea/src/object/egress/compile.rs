@@ -95,7 +95,10 @@ fn here(egress: &Egress, mark: u32, sources: &[(u16, String)], facts: &Facts<'_>
         translate(egress, mark, facts, compiled);
     }
     if let Some(mut wire) = Writer::new(facts, compiled) {
-        wire.egress(address, switch.is_some());
+        return wire.egress(address, switch.is_some());
+    }
+    if let Some(mut bridge) = crate::gateway::bridge::Writer::new(facts, compiled) {
+        bridge.egress(address, switch.is_some());
     }
 }
 

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr};
 pub(super) fn compile(peer: &PeerNode, facts: &Facts<'_>, compiled: &mut CompiledObject) {
     let node = facts.node;
     for address in peer.transport.iter().filter(|address| node.has(Family::of(address))) {
-        compiled.shared(facts, "no Egress applies", &no_egress(&Cidr::host(*address)));
+        compiled.shared(facts, "no Egress applies", &no_egress(node, &Cidr::host(*address)));
     }
     // In policy only everything is answered.
     let answered = |gateway: &&IpAddr| node.has(Family::of(gateway)) && node.mode != TrafficMode::PolicyOnly;

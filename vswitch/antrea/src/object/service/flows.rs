@@ -5,8 +5,9 @@ use crate::address::{hex, with_port};
 use crate::object::endpoints::{Endpoint, Endpoints};
 use crate::contribution::Category;
 use crate::problem::Code;
+use crate::gateway;
 use crate::wire::writer::Writer;
-use crate::{Facts, Family, CompiledObject};
+use crate::{CompiledObject, Facts, Family, Key, ObjectKind};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -177,18 +178,52 @@ impl Port<'_> {
     /// Clients on the wire are led here.
     fn on_wire(&self, front: Front, compiled: &mut CompiledObject) {
         let node = self.facts.node;
-        if !front.is_external() || !node.uplink.as_ref().is_some_and(|uplink| uplink.external_traffic) {
+        if !front.is_external() {
+            return;
+        }
+        if let Some(mut bridge) = gateway::bridge::Writer::new(self.facts, compiled) {
+            let on_host = self.on_host(front);
+            for (address, port) in self.at(front) {
+                bridge.serves(&address, self.protocol(), port, on_host);
+            }
+            return;
+        }
+        if !node.uplink.as_ref().is_some_and(|uplink| uplink.external_traffic) {
             return;
         }
         let Some(mut wire) = Writer::new(self.facts, compiled) else { return };
+        for (address, port) in self.at(front) {
+            wire.serves(&address, self.protocol(), port);
+        }
+    }
+
+    /// Addresses and ports of a place, as clients outside know it.
+    fn at(&self, front: Front) -> Vec<(IpAddr, u16)> {
         match front.address() {
-            Some(address) => wire.serves(&address, self.protocol(), self.port.port),
+            Some(address) => vec![(address, self.port.port)],
             None => {
                 let port = self.port.node_port.unwrap_or_default();
-                let own = node.node_port_addresses.iter().filter(|address| Family::of(address) == self.family);
-                own.for_each(|address| wire.serves(address, self.protocol(), port));
+                let own = self.facts.node.node_port_addresses.iter();
+                own.filter(|address| Family::of(address) == self.family).map(|address| (*address, port)).collect()
             }
         }
+    }
+
+    /// The port of the host that all endpoints of a place are at, if its policy is Local: they may
+    /// see their clients. Their packets do not come through the Pods' bridge, so nothing there may
+    /// bind them: neither policies, nor sources of the load balancer.
+    fn on_host(&self, front: Front) -> Option<u16> {
+        let host = self.facts.node.gateway_bridge()?.address(self.family)?;
+        let is_bound = |key: &Key| key.kind == ObjectKind::AppliedToGroup;
+        let key = Key::new(ObjectKind::Service, self.name);
+        let has_ranges = self.sources(front).iter().any(|source| !source.is_empty()) || self.sources(front).is_empty();
+        if !self.service.is_local(front) || has_ranges || self.facts.desired.referrers(&key).any(is_bound) {
+            return None;
+        }
+        let set = self.facts.desired.endpoints(&Endpoints::name(self.name, &self.port.name))?;
+        let local = choose(&set.endpoints, self.family, self.facts.node).local;
+        let first = local.first()?;
+        local.iter().all(|one| one.address == host && one.port == first.port).then_some(first.port)
     }
 
     /// Flows that teach SessionAffinity.
@@ -284,6 +319,9 @@ impl Port<'_> {
             with_port(address, port),
         );
         compiled.shared(self.facts, "translation to an endpoint", &line);
+        if let Some(line) = gateway::pods::endpoint(self.facts, endpoint, protocol) {
+            compiled.shared(self.facts, "an endpoint on the host, asked by the uplink", &line);
+        }
         if endpoint.is_of(&self.facts.node.name) {
             let (source, destination) = (self.family.source(), self.family.destination());
             let line = format!(

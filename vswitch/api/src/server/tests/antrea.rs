@@ -4,6 +4,7 @@
 mod answers;
 mod changes;
 mod clauses;
+mod gateway;
 mod host;
 mod multicast;
 mod names;

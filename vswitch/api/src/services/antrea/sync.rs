@@ -175,8 +175,15 @@ impl v1::sync_service_server::SyncService for AntreaServices {
     ) -> Result<Response<Self::ListObjectFlowsStream>, Status> {
         let request = request.into_inner();
         let form = list::form(request.form)?;
-        let key = key("object", &request.object.unwrap_or_default())?;
-        let (flows, names) = self.read(move |antrea| antrea.flows_of(&key, &request.rule)).await?;
+        let (flows, names) = if request.gateway_bridge {
+            if request.object.is_some() || !request.rule.is_empty() {
+                return Err(wrong("gateway_bridge", "an object or a rule is given, too", "leave out one of both"));
+            }
+            self.read(|antrea| antrea.gateway_flows()).await?
+        } else {
+            let key = key("object", &request.object.unwrap_or_default())?;
+            self.read(move |antrea| antrea.flows_of(&key, &request.rule)).await?
+        };
         let telling = Telling { form, style: Style { names: request.names }, statistics: true };
         let present = move |OwnedFlow { info, table, purpose, shared_with }| v1::ObjectFlow {
             flow: Some(entry(&info, telling, &names)),

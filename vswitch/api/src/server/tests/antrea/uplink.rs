@@ -18,7 +18,7 @@ fn patch(name: &str, peer: &str) -> PortConfig {
     PortConfig { kind: Some(Kind::Patch(PatchPort { peer: peer.to_owned() })), ..internal(name) }
 }
 
-fn wired() -> v1::NodeConfig {
+pub(super) fn wired() -> v1::NodeConfig {
     let hop = v1::NextHop { address: "192.168.77.1".to_owned(), mac: None };
     let uplink = v1::Uplink {
         port: "up0".to_owned(),
@@ -42,7 +42,7 @@ fn egress() -> v1::Egress {
 impl Running {
     /// As [`Self::with_node`], with a bridge behind an uplink: its VTEP, and the two ends between
     /// them.
-    async fn with_uplink() -> Self {
+    pub(super) async fn with_uplink() -> Self {
         let running = Self::with_node().await;
         running.add_bridge("br-phy").await.expect("a new bridge");
         let addresses = vec!["192.168.77.102/24".to_owned()];
@@ -53,7 +53,7 @@ impl Running {
         running
     }
 
-    fn on_wire(&self) -> usize {
+    pub(super) fn on_wire(&self) -> usize {
         self.switch.flows("br-phy", &vswitch_flow::spec::FlowFilter::default()).expect("the bridge").len()
     }
 
@@ -69,7 +69,7 @@ impl Running {
         told.next_hops.first().and_then(|hop| hop.mac.clone()).map(|mac| mac.octets)
     }
 
-    async fn until_same<T: PartialEq>(&self, wanted: &T, look: impl AsyncFn() -> T) {
+    pub(super) async fn until_same<T: PartialEq>(&self, wanted: &T, look: impl AsyncFn() -> T) {
         let wait = async {
             while look().await != *wanted {
                 tokio::time::sleep(Duration::from_millis(20)).await;

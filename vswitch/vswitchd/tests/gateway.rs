@@ -1,0 +1,390 @@
+//! A gateway bridge in shared mode: host, wire and one Pod by real kernels. The host's side is set
+//! up here by hand, as docs/gateway.md lists it.
+
+use crate::common::{ChecksumErrors, Netns, Switch, Veth, wait_for};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(60);
+const MANIFESTS: &str = include_str!("gateway.yaml");
+const GATEWAY_MAC: &str = "ba:5e:d1:55:aa:c0";
+const NODE_MAC: &str = "02:42:ac:12:00:03";
+const POD_MAC: &str = "02:00:00:00:00:02";
+
+/// Addresses of a family.
+#[derive(Clone, Copy, Debug)]
+struct Addresses {
+    /// The Node's, on the wire, and the length of the link.
+    node: &'static str,
+    link: u8,
+    /// Another one of the host.
+    other: &'static str,
+    outside: &'static str,
+    /// Behind `outside`.
+    far: &'static str,
+    gateway: &'static str,
+    pod: &'static str,
+    pod_length: u8,
+    service_cidr: &'static str,
+    balancer: &'static str,
+    /// The masquerade prefix, without the last digit; and its length.
+    masquerade: &'static str,
+    masquerade_length: u8,
+    /// MAC addresses of .1 and .4.
+    macs: [&'static str; 2],
+}
+
+const FAMILIES: [Addresses; 2] = [
+    Addresses {
+        node: "172.18.0.3",
+        link: 16,
+        other: "172.20.0.2",
+        outside: "172.18.0.1",
+        far: "203.0.113.9",
+        gateway: "10.244.1.1",
+        pod: "10.244.1.3",
+        pod_length: 24,
+        service_cidr: "10.96.0.0/16",
+        balancer: "172.18.0.10",
+        masquerade: "169.254.169.",
+        masquerade_length: 29,
+        macs: ["0a:58:a9:fe:a9:01", "0a:58:a9:fe:a9:04"],
+    },
+    Addresses {
+        node: "fc00::3",
+        link: 64,
+        other: "fc20::2",
+        outside: "fc00::1",
+        far: "fd00:203::9",
+        gateway: "fd00:10:244:1::1",
+        pod: "fd00:10:244:1::3",
+        pod_length: 64,
+        service_cidr: "fd00:10:96::/112",
+        balancer: "fc00::10",
+        masquerade: "fd69::",
+        masquerade_length: 125,
+        macs: ["0a:58:00:00:00:01", "0a:58:00:00:00:04"],
+    },
+];
+
+impl Addresses {
+    fn cluster_ip(&self, last: u8) -> String {
+        let prefix = self.service_cidr.split('/').next().unwrap_or_default();
+        match prefix.strip_suffix("::") {
+            Some(prefix) => format!("{prefix}::{last}"),
+            None => format!("{}.{last}", prefix.rsplit_once('.').unwrap_or_default().0),
+        }
+    }
+
+    fn masquerade(&self, last: u8) -> String {
+        format!("{}{last}", self.masquerade)
+    }
+}
+
+fn url(address: &str, port: u16) -> String {
+    if address.contains(':') { format!("http://[{address}]:{port}/") } else { format!("http://{address}:{port}/") }
+}
+
+/// Says who it is and whom it sees.
+const SERVE: &str = r"
+import http.server, socket, socketserver, sys, threading
+MAPPED = '::ffff:'
+class Answer(http.server.BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    def do_GET(self):
+        text = f'{sys.argv[1]} sees {self.client_address[0].removeprefix(MAPPED)}\n'.encode()
+        self.send_response(200)
+        self.send_header('Content-Length', str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+    def log_message(self, *_):
+        pass
+class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    address_family, allow_reuse_address, daemon_threads = socket.AF_INET6, True, True
+for port in sys.argv[2:]:
+    threading.Thread(target=Server(('::', int(port)), Answer).serve_forever).start()
+";
+
+/// A connection from a port that is held while others come: each line on standard input is a
+/// request, whose answer is printed.
+const HOLD: &str = r"
+import http.client, sys
+host, port, own = sys.argv[1:4]
+connection = http.client.HTTPConnection(host, int(port), timeout=10, source_address=('', int(own)) if ':' not in host else ('::', int(own)))
+for _ in sys.stdin:
+    connection.request('GET', '/')
+    print(connection.getresponse().read().decode().strip(), flush=True)
+";
+
+/// A child that goes with its test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What is declared first goes first.
+struct Node {
+    servers: Vec<Server>,
+    switch: Switch,
+    _wire: Veth,
+    pod: Netns,
+    outside: Netns,
+    node: Netns,
+    /// Interfaces of the Node: gateway, and the host's on the gateway bridge.
+    gateway: String,
+    phy: String,
+    dir: tempfile::TempDir,
+}
+
+fn name(kind: &str) -> String {
+    format!("vt{}{kind}", std::process::id())
+}
+
+impl Node {
+    fn start() -> Self {
+        let (gateway, phy, tap) = (name("g"), name("p"), name("t"));
+        let (pod, node, outside) = (Netns::new("pod"), Netns::new("node"), Netns::new("outside"));
+        let on_wire: Vec<String> = FAMILIES.iter().map(|of| format!("{}/{}", of.outside, of.link)).collect();
+        let wire = Veth::uplink(&outside, "eth0", &on_wire.iter().map(String::as_str).collect::<Vec<_>>());
+        let own: Vec<String> = FAMILIES.iter().map(|of| format!("{:?}", format!("{}/{}", of.node, of.link))).collect();
+        let switch = Switch::start(&format!(
+            "[worker]\nidle_sleep_us = 50\n\n[[bridge]]\nname = \"br-int\"\nfail_mode = \"secure\"\n\n\
+             [[bridge.port]]\nname = {gateway:?}\nnumber = 2\ntype = \"internal\"\n\n\
+             [[bridge.port]]\nname = \"web\"\nnumber = 11\ntype = \"tap\"\ninterface = {tap:?}\n\n\
+             [[bridge.port]]\nname = \"to-phy\"\nnumber = 3\ntype = \"patch\"\npeer = \"to-int\"\nno_flood = true\n\n\
+             [[bridge]]\nname = \"br-phy\"\nfail_mode = \"standalone\"\n\n\
+             [[bridge.port]]\nname = \"wire\"\nnumber = 1\ntype = \"af_packet\"\ninterface = {:?}\n\n\
+             [[bridge.port]]\nname = \"to-int\"\nnumber = 2\ntype = \"patch\"\npeer = \"to-phy\"\nno_flood = true\n\n\
+             [[bridge.port]]\nname = {phy:?}\nnumber = 3\ntype = \"internal\"\naddresses = [{}]\n\n",
+            wire.host(),
+            own.join(", "),
+        ));
+        for (ns, interface, mac) in [(&node, &gateway, GATEWAY_MAC), (&node, &phy, NODE_MAC), (&pod, &tap, POD_MAC)] {
+            let made = Path::new("/sys/class/net").join(interface);
+            wait_for(&format!("the switch makes {interface}"), SOON, || made.exists());
+            ns.take(interface);
+            ns.run(&["ip", "link", "set", "dev", interface, "address", mac]);
+        }
+        pod.run(&["ip", "link", "set", "dev", &tap, "up"]);
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(dir.path().join("all.yaml"), MANIFESTS.replace("GATEWAY", &gateway)).expect("a file");
+        let mut started = Self { servers: Vec::new(), switch, _wire: wire, pod, outside, node, gateway, phy, dir };
+        started.kernels(&tap);
+        started
+    }
+
+    /// Addresses, routes and neighbours of all three; and who answers.
+    fn kernels(&mut self, tap: &str) {
+        let (node, pod, outside) = (&self.node, &self.pod, &self.outside);
+        for setting in ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1", "net.ipv4.conf.all.rp_filter=2"] {
+            node.run(&["sysctl", "-qw", setting]);
+        }
+        node.run(&["sysctl", "-qw", &format!("net.ipv4.conf.{}.rp_filter=2", self.phy)]);
+        for of in FAMILIES {
+            node.configure(&self.gateway, &[&format!("{}/{}", of.gateway, of.pod_length)]);
+            let host = format!("{}/{}", of.masquerade(2), of.masquerade_length);
+            node.configure(&self.phy, &[&format!("{}/{}", of.node, of.link), &host]);
+            node.run(&["ip", "address", "add", of.other, "dev", "lo"]);
+            node.run(&["ip", "route", "add", "default", "via", of.outside, "src", of.node]);
+            for (last, mac) in [1, 4].iter().zip(of.macs) {
+                let neighbour = ["ip", "neigh", "replace", &of.masquerade(*last), "lladdr", mac, "dev", &self.phy];
+                node.run(&[&neighbour[..], &["nud", "permanent"]].concat());
+            }
+            node.run(&["ip", "route", "add", &of.masquerade(1), "dev", &self.phy, "src", of.node]);
+            for to in [of.service_cidr, of.balancer] {
+                node.run(&["ip", "route", "add", to, "via", &of.masquerade(4), "dev", &self.phy, "src", of.node]);
+            }
+            pod.configure(tap, &[&format!("{}/{}", of.pod, of.pod_length)]);
+            pod.run(&["ip", "route", "add", "default", "via", of.gateway]);
+            outside.run(&["ip", "address", "add", of.far, "dev", "lo"]);
+            outside.run(&["ip", "route", "add", of.service_cidr, "via", of.node]);
+        }
+        let counting = format!(
+            "table inet seen {{
+               counter pods {{ }}
+               counter services {{ }}
+               chain in {{
+                 type filter hook prerouting priority -300
+                 iifname {phy} tcp dport {{ 31746, 31748, 30014 }} counter name services
+                 iifname {phy} ip daddr 10.244.1.0/24 counter name pods
+                 iifname {gateway} ip daddr != 10.244.1.1 counter name pods
+                 iifname {gateway} ip6 daddr fd00:203::/64 counter name pods
+               }}
+             }}",
+            phy = self.phy,
+            gateway = self.gateway,
+        );
+        node.run(&["nft", &counting]);
+        for (ns, who, ports) in [(pod, "pod", "8080 8082"), (node, "host", "8081 22"), (outside, "outside", "8080")] {
+            let server = Command::new("ip")
+                .args(["netns", "exec", ns.name(), "python3", "-c", SERVE, who])
+                .args(ports.split(' '))
+                .stdin(Stdio::null())
+                .spawn()
+                .expect("a program");
+            self.servers.push(Server(server));
+            let last = format!(":{}", ports.rsplit(' ').next().unwrap_or_default());
+            let listens = || ns.run(&["ss", "-Hltn", "sport", "=", &last]).lines().count() == 1;
+            wait_for(&format!("{who} listens"), SOON, listens);
+        }
+    }
+
+    /// Tells the switch what the manifests say, once it knows the host's MAC address.
+    fn tell(&self) {
+        let has_mac = || self.switch.port("br-phy", &self.phy)["mac"] == NODE_MAC;
+        wait_for("the switch knows the host's MAC address", SOON, has_mac);
+        let agent = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vswitch-agent");
+        let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+        let (agent, dir, socket) = (text(&agent), text(self.dir.path()), text(&self.switch.socket()));
+        crate::common::run(&[&agent, "--no-state", "--dir", &dir, "--node", "node", "--socket", &socket, "--once"]);
+        let answered = || {
+            let node = self.switch.json(&["antrea", "node"]);
+            let hops = node["next_hops"].as_array().cloned().unwrap_or_default();
+            hops.len() == 2 && hops.iter().all(|hop| hop["mac"].is_string())
+        };
+        wait_for("next hops have answered", SOON, answered);
+        let status = self.switch.json(&["antrea", "status"]);
+        assert_eq!(status["gate_open"], true, "{status:#}");
+        let node = self.switch.json(&["antrea", "node"]);
+        assert_eq!(node["node"]["uplink"]["gateway"]["mode"], "shared", "nothing was left out: {node:#}");
+    }
+
+    /// Packets of Pods and of their Services that the host's kernel saw.
+    fn seen(&self) -> String {
+        self.node.run(&["nft", "list", "counters", "table", "inet", "seen"])
+    }
+}
+
+/// What a namespace hears when it asks; the exit status of curl else: 7 refused, 28 silence.
+fn asks(ns: &Netns, address: &str, port: u16, more: &[&str]) -> Result<String, Option<i32>> {
+    let answer = ns.exec(&[&["curl", "-gsS", "-m", "3"], more, &[&*url(address, port)]].concat());
+    let text = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
+    if answer.status.success() { Ok(text) } else { Err(answer.status.code()) }
+}
+
+fn hears(ns: &Netns, address: &str, port: u16, wanted: &str, what: &str) {
+    assert_eq!(asks(ns, address, port, &[]).as_deref(), Ok(wanted), "{what}: {address} port {port}");
+}
+
+/// The host and the wire reach each other, whatever the switch has been told.
+fn host_and_wire(node: &Node, of: &Addresses, when: &str) {
+    node.outside.wait_reaches(of.node, SOON, when);
+    node.node.wait_reaches(of.outside, SOON, when);
+    hears(&node.outside, of.node, 22, &format!("host sees {}", of.outside), &format!("{when}: outside -> host"));
+    hears(&node.node, of.far, 8080, &format!("outside sees {}", of.node), &format!("{when}: host -> far"));
+}
+
+fn pods_side(node: &Node, of: &Addresses) {
+    let seen_by = |who: &str, address: &str| format!("{who} sees {address}");
+    let outside = seen_by("pod", of.outside);
+    hears(&node.outside, of.node, 31746, &outside, "outside -> NodePort -> Pod");
+    hears(&node.outside, of.balancer, 80, &outside, "outside -> load balancer -> Pod");
+    hears(&node.pod, of.far, 8080, &seen_by("outside", of.node), "Pod -> far, with the Node's address");
+    node.pod.wait_reaches(of.far, SOON, "Pod -> far");
+    let large = node.pod.exec(&["ping", "-n", "-c", "3", "-s", "4000", "-W", "2", of.far]);
+    assert!(large.status.success(), "fragments, Pod -> far: {}", String::from_utf8_lossy(&large.stdout));
+    let large = node.outside.exec(&["ping", "-n", "-c", "3", "-s", "4000", "-W", "2", of.node]);
+    assert!(large.status.success(), "fragments, outside -> host: {}", String::from_utf8_lossy(&large.stdout));
+    // Nobody serves it: refused, and the host is not asked.
+    assert_eq!(asks(&node.outside, of.node, 30014, &[]), Err(Some(7)), "outside -> NodePort without endpoint");
+    let by_gateway = seen_by("pod", of.gateway);
+    hears(&node.node, &of.cluster_ip(10), 80, &by_gateway, "host -> ClusterIP -> Pod");
+    hears(&node.node, of.balancer, 80, &by_gateway, "host -> load balancer -> Pod");
+}
+
+fn endpoints_on_the_host(node: &Node, of: &Addresses) {
+    let side = format!("host sees {}", of.masquerade(1));
+    hears(&node.node, &of.cluster_ip(11), 80, &side, "host -> ClusterIP -> itself");
+    hears(&node.node, &of.cluster_ip(13), 80, &side, "host -> ClusterIP -> another address of its own");
+    hears(&node.outside, of.node, 30011, &side, "outside -> NodePort, policy Cluster -> host");
+    let client = format!("host sees {}", of.outside);
+    hears(&node.outside, of.node, 30012, &client, "outside -> NodePort, policy Local -> host");
+    hears(&node.outside, of.node, 8081, &client, "outside -> host, the same port");
+}
+
+/// Who may ask, whatever way he comes.
+fn policies(node: &Node, of: &Addresses) {
+    let silence = Err(Some(28));
+    let by_gateway = format!("pod sees {}", of.gateway);
+    hears(&node.node, &of.cluster_ip(10), 82, &by_gateway, "host -> ClusterIP: the Node itself may");
+    assert_eq!(asks(&node.outside, of.node, 31748, &[]), silence, "outside -> NodePort: a policy forbids it");
+    // The host forwards: its privilege is its own.
+    hears(&node.outside, &of.cluster_ip(10), 80, &by_gateway, "outside -> ClusterIP by the host");
+    assert_eq!(
+        asks(&node.outside, &of.cluster_ip(10), 82, &[]),
+        silence,
+        "outside -> ClusterIP by the host: forbidden"
+    );
+    for claimed in [of.masquerade(2), of.masquerade(6), of.node.to_owned()] {
+        let length = if claimed.contains(':') { 128 } else { 32 };
+        node.outside.configure("lo", &[&format!("{claimed}/{length}")]);
+        let heard = asks(&node.outside, of.balancer, 82, &["--interface", &claimed]);
+        node.outside.run(&["ip", "address", "del", &format!("{claimed}/{length}"), "dev", "lo"]);
+        assert_eq!(heard, silence, "outside says that it is {claimed}");
+    }
+    // A masquerade address is no way to the host past policies about its addresses.
+    assert_eq!(asks(&node.pod, &of.masquerade(2), 8081, &[]), silence, "Pod -> masquerade address");
+}
+
+/// Ports that the host and others use at the same time.
+fn ports(node: &Node, of: &Addresses) {
+    // Each family has ports of its own: those of the other one may not be free yet.
+    let (own, held) = if of.link == 64 { ("31748", "5556") } else { ("31746", "5555") };
+    let wanted = format!("outside sees {}", of.node);
+    let heard = asks(&node.node, of.far, 8080, &["--local-port", own]);
+    assert_eq!(heard.as_deref(), Ok(&*wanted), "host -> far from a port that is a NodePort");
+    let mut holder = Command::new("ip")
+        .args(["netns", "exec", node.node.name(), "python3", "-c", HOLD, of.far, "8080", held])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a program");
+    let (mut asked, mut answers) = (holder.stdin.take().expect("piped"), holder.stdout.take().expect("piped"));
+    let holder = Server(holder);
+    let mut ask = || {
+        use std::io::{BufRead, BufReader, Write};
+        asked.write_all(b"\n").expect("it reads");
+        let mut line = String::new();
+        BufReader::with_capacity(1, &mut answers).read_line(&mut line).expect("it answers");
+        line.trim().to_owned()
+    };
+    assert_eq!(ask(), wanted);
+    let heard = asks(&node.pod, of.far, 8080, &["--local-port", held]);
+    assert_eq!(heard.as_deref(), Ok(&*wanted), "Pod -> far from the port of the host's connection");
+    assert_eq!(ask(), wanted, "the host's connection lives on");
+    drop(holder);
+}
+
+#[test]
+fn a_shared_gateway_bridge_serves_host_wire_and_pods() {
+    let node = Node::start();
+    for of in &FAMILIES {
+        host_and_wire(&node, of, "before anything is told");
+    }
+    node.tell();
+    for of in &FAMILIES {
+        host_and_wire(&node, of, "with a gateway bridge");
+        pods_side(&node, of);
+        let seen = node.seen();
+        assert_eq!(seen.matches("packets 0 bytes 0").count(), 2, "packets of Pods at the host: {seen}");
+        endpoints_on_the_host(&node, of);
+        policies(&node, of);
+        ports(&node, of);
+    }
+    for ns in [&node.pod, &node.node, &node.outside] {
+        assert_eq!(ChecksumErrors::of(ns), ChecksumErrors::default());
+    }
+    let secure = node.switch.vsctl(&["set-fail-mode", "br-phy", "secure"]);
+    assert!(String::from_utf8_lossy(&secure.stderr).contains("gateway bridge"), "{secure:?}");
+    node.switch.vsctl_ok(&["antrea", "reset", "--yes"]);
+    let flows = node.switch.vsctl_ok(&["dump-flows", "br-phy"]);
+    assert_eq!(flows.lines().filter(|line| line.contains("actions=")).count(), 1, "only NORMAL stays: {flows}");
+    for of in &FAMILIES {
+        host_and_wire(&node, of, "after a reset");
+    }
+}
