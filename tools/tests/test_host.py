@@ -19,7 +19,7 @@ from vsw.antrea import several  # noqa: E402
 from vsw.antrea.node import both  # noqa: E402
 from vsw.antrea.world import six  # noqa: E402
 from vsw.host.bed import (  # noqa: E402
-    CLIENT, CLUSTER_IP, EGRESS_IP, GATEWAY, GATEWAY_IP, GATEWAY_MAC, NODE, NODE_IP, NODE_PORT, OUTSIDE, OUTSIDE_IP, PODS, PORT, SERVICES, TABLE, WEB, Bed,
+    CLIENT, CLUSTER_IP, EGRESS_IP, GATEWAY, GATEWAY_IP, GATEWAY_MAC, NODE, NODE_IP, NODE_NAME, NODE_PORT, OUTSIDE, OUTSIDE_IP, PODS, PORT, SERVICES, TABLE, WEB, Bed,
 )
 
 BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
@@ -230,6 +230,31 @@ class Host(unittest.TestCase):
                 self.assertEqual(self.bed.snapshot(), self.before)
             self.assertEqual(self.bed.once("--host", "--once")[0], 0)
         self.assertGreater(kills, 20)
+
+
+class Both(unittest.TestCase):
+    """One agent that reads manifests and has the host."""
+
+    def test_it_goes_on_when_the_switch_was_killed(self):
+        stack = self.enterContext(contextlib.ExitStack())
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vswitch-host.")))
+        bed = Bed(f"vb{os.getpid()}", BINARIES, directory, stack.callback)
+        bed.serve(stack)
+        bed.write()
+        bed.follow("--dir", bed.manifests, "--node", NODE_NAME)
+        for again in (False, True):
+            there = lambda: SERVICES in bed.ip(NODE, "route") and bed.switch.json("antrea", "status")["gate_open"]  # noqa: E731
+            machine.expect("the host is as planned", there, bed.log)
+            for address in both(CLUSTER_IP):
+                self.assertEqual(bed.ask(NODE, address)[0], WEB)
+            if not again:
+                bed.switch.process.kill()
+                bed.switch.process.wait()
+                machine.expect("the gateway is gone, and told", lambda: "INTERFACE" in bed.log(), bed.log)
+                bed.start(f"vc{os.getpid()}")
+        bed.end()
+        self.assertEqual(bed.once("--host-clear"), (0, ""))
+        self.assertNotIn(SERVICES, bed.ip(NODE, "route"))
 
 
 if __name__ == "__main__":

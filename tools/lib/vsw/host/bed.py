@@ -35,8 +35,8 @@ class Bed(Spaces):
             defer(netns.remove_namespace, name)
             self.spaces[short] = netns.Space(name)
         self._wires()
-        self.switch = self._switch(tag, defer)
         self.agent, self.defer = None, defer
+        self.start(tag)
 
     def _wires(self):
         for end, short in (("eth0", OUTSIDE), ("tun0", OUTSIDE), ("web0", WEB), ("client0", CLIENT)):
@@ -60,25 +60,28 @@ class Bed(Spaces):
         for address in addresses:
             self.ip(short, "address", "add", address, "dev", interface, *(["nodad"] if ":" in address else []))
 
-    def _switch(self, tag, defer):
+    def start(self, tag):
+        """Starts the switch (again); `tag` names its files of DPDK."""
         ports = [{"name": GATEWAY, "type": "internal"}, {"name": TUNNEL, "type": "af_packet", "interface": "tun0", "no_flood": True},
                  *({"name": f"{pod}0", "type": "af_packet", "interface": f"{pod}0", "underlay": False} for pod in PODS)]
         cores = machine.cores()
         dpdk = {"worker_cores": [cores[-1]], "main_core": cores[0], "memory_mb": 256, "hugepages": False, "file_prefix": tag}
         config = daemon.configuration(dpdk, ports, self.directory, "secure", idle_sleep_us=50)
-        switch = daemon.Switch(self.binaries, self.directory, config, self.names[NODE])
-        defer(machine.end, switch.process)
-        switch.wait_ready()
+        self.switch = daemon.Switch(self.binaries, self.directory, config, self.names[NODE])
+        self.defer(machine.end, self.switch.process)
+        self.switch.wait_ready()
         machine.expect(f"the switch makes {GATEWAY}", lambda: GATEWAY in self.ip(NODE, "-o", "link", "show"))
         # What a link has once been up keeps its queue: then before and after can be compared.
         self.ip(NODE, "link", "set", GATEWAY, "addrgenmode", "none", "up")
         self.ip(NODE, "-6", "address", "flush", "dev", GATEWAY)
-        return switch
+
+    def write(self, **features):
+        """Writes the manifests of the Node, its Pods, a Service and an Egress."""
+        write(self.manifests / "cluster.yaml", text_of(documents({"proxyAll": True} | features)))
 
     def declare(self, **features):
         """Tells the switch of the Node, its Pods, a Service and an Egress."""
-        text = text_of(documents({"proxyAll": True} | features))
-        write(self.manifests / "cluster.yaml", text)
+        self.write(**features)
         argv = [self.binaries / "vswitch-agent", "--no-state", "--dir", self.manifests, "--node", NODE_NAME, "--socket", self.switch.socket, "--once"]
         machine.output(argv)
 
@@ -89,7 +92,7 @@ class Bed(Spaces):
     def follow(self, *words, under=()):
         """Starts an agent that keeps the host as planned, and waits until it has reported."""
         before = (self.told() or {}).get("reported_unix_ms", 0)
-        argv = self.argv("--host", *words)
+        argv = self.argv("--host", "--period-ms", "300", *words)
         with open(self.directory / "host.log", "ab") as log:
             self.agent = machine.spawn([*argv[:4], *under, *argv[4:]], stdout=log, stderr=log)
         self.defer(machine.end, self.agent)
