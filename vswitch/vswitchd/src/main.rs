@@ -11,8 +11,8 @@
 //! **Exit codes**: 0 stopped by a signal, or nothing wrong (`--check`); 1 failed while starting or
 //! running, stopped though a worker or a device did not end, or stopped for a restart after a
 //! worker's panic; 2 wrong usage; 78 (`EX_CONFIG` of sysexits.h) refused configuration; 101 or
-//! SIGABRT after a panic, whose reason is in the log; 128 + signal when a second signal cut the stop
-//! short.
+//! SIGABRT after a panic, whose reason is in the log; 128 + signal when a second signal cut the
+//! stop short.
 //!
 //! **Threads**: the main thread is pinned to `[dpdk] main_core` before any other is born; all but
 //! the workers inherit that.

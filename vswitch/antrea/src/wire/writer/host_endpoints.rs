@@ -15,8 +15,8 @@ use crate::{Facts, Family};
 use std::net::IpAddr;
 
 impl Facts<'_> {
-    /// Whether the bridge behind the uplink leads clients to endpoints on the host. A gateway bridge
-    /// has flows of its own for that.
+    /// Whether the bridge behind the uplink leads clients to endpoints on the host. A gateway
+    /// bridge has flows of its own for that.
     pub(crate) fn leads_to_host(&self) -> bool {
         let external = self.node.uplink.as_ref().is_some_and(|uplink| uplink.external_traffic);
         self.wire.under.is_some() && external && self.node.gateway_bridge().is_none()
