@@ -45,7 +45,7 @@ impl fmt::Display for HostNeighbour {
 impl fmt::Display for HostRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "route {}", self.destination)?;
-        for (word, value) in [("via", &self.via), ("dev", &self.interface)] {
+        for (word, value) in [("via", &self.via), ("dev", &self.interface), ("src", &self.source)] {
             if !value.is_empty() {
                 write!(f, " {word} {value}")?;
             }

@@ -158,7 +158,7 @@ impl Antrea {
         let tunnels: BTreeSet<u16> = self.switch.tunnel_listeners().into_iter().map(|(_, port)| port).collect();
         let number = wire.as_ref().map(|(_, number)| *number);
         let tunnels = tunnels.into_iter().collect();
-        let under = Under { patch: patch.number, vtep: vtep.number, wire: number, tunnels };
+        let under = Under { patch: patch.number, host: interface(vtep), vtep: vtep.number, wire: number, tunnels };
         let place = UnderlayPlace {
             bridge,
             vtep: vtep.config.name.clone(),
@@ -307,4 +307,13 @@ impl Antrea {
 /// An address by itself.
 const fn host(address: IpAddr) -> Cidr {
     Cidr { address, len: if address.is_ipv4() { 32 } else { 128 } }
+}
+
+/// The host's interface at a port, if it is one that the switch makes.
+fn interface(port: &PortInfo) -> String {
+    match &port.config.kind {
+        PortKind::Internal { .. } => port.config.name.clone(),
+        PortKind::Tap { interface, .. } => interface.clone(),
+        _ => String::new(),
+    }
 }

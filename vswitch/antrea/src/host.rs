@@ -7,6 +7,7 @@
 //! |---|---|
 //! | here | gateway, forwarding, routes to peers and to Pods, masquerading of Pods |
 //! | [`services`] | routes to Services, `NodePorts` |
+//! | [`gateway`] | the host's side of a gateway bridge |
 //! | [`egress`] | Egress IPs that the host translates |
 //! | [`reentrance`] | Service traffic that enters the switch again (modes that route) |
 //! | [`table`] | the text of nftables' table |
@@ -16,6 +17,7 @@
 //! **Limits**: those of the objects. The plan has at most some lines for each object.
 
 mod egress;
+mod gateway;
 mod reentrance;
 mod services;
 mod table;
@@ -41,6 +43,8 @@ pub fn plan(facts: &Facts<'_>, complete: bool) -> v1::HostPlan {
     let peers = facts.desired.of(ObjectKind::PeerNode).filter_map(|(key, _)| facts.peer(&key.name));
     let peers: Vec<PeerNode> = peers.collect();
     peers.iter().for_each(|peer| to_peer(peer, facts.node, &mut draft));
+    // Before Services: their ways by the gateway bridge go before those by the gateway.
+    gateway::draft(facts, &mut draft);
     services::draft(facts, &mut draft);
     egress::draft(facts, &mut draft);
     reentrance::draft(facts.node, &mut draft);

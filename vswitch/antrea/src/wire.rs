@@ -31,6 +31,8 @@ pub struct Wire {
 pub struct Under {
     /// Number of the patch port that leads to the Pods' bridge.
     pub patch: u32,
+    /// The host's interface at the VTEP. Empty: the switch does not know it.
+    pub host: String,
     /// Number of the VTEP: the port with the Node's addresses.
     pub vtep: u32,
     /// Number of the port on the wire; None: there is none, or it is not the switch's matter.

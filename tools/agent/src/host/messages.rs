@@ -141,6 +141,7 @@ pub(super) fn there_route(message: &RouteMessage) -> Option<ThereRoute> {
             via: None,
             interface: None,
             onlink: header.flags.contains(RouteFlags::Onlink),
+            source: None,
         },
         index: 0,
         metric: None,
@@ -154,7 +155,8 @@ pub(super) fn there_route(message: &RouteMessage) -> Option<ThereRoute> {
             RouteAttribute::Gateway(address) => there.route.via = ip(address),
             RouteAttribute::Oif(index) => there.index = *index,
             RouteAttribute::Priority(metric) => there.metric = Some(*metric),
-            RouteAttribute::Via(_) | RouteAttribute::MultiPath(_) | RouteAttribute::PrefSource(_) => there.odd = true,
+            RouteAttribute::PrefSource(source) => there.route.source = ip(source),
+            RouteAttribute::Via(_) | RouteAttribute::MultiPath(_) => there.odd = true,
             _ => {}
         }
     }
@@ -183,6 +185,7 @@ pub(super) fn route(route: &Route, index: Option<u32>, metric: Option<u32>) -> R
     message.attributes.push(RouteAttribute::Destination(route.destination.into()));
     message.attributes.push(RouteAttribute::Table(route.table));
     message.attributes.extend(route.via.map(|via| RouteAttribute::Gateway(via.into())));
+    message.attributes.extend(route.source.map(|source| RouteAttribute::PrefSource(source.into())));
     message.attributes.extend(index.map(RouteAttribute::Oif));
     message.attributes.extend(metric.map(RouteAttribute::Priority));
     message

@@ -66,6 +66,8 @@ pub(super) struct Route {
     pub(super) via: Option<IpAddr>,
     pub(super) interface: Option<String>,
     pub(super) onlink: bool,
+    /// Of the host's own packets.
+    pub(super) source: Option<IpAddr>,
 }
 
 /// A routing rule.
@@ -168,12 +170,16 @@ fn route(message: v1::HostRoute) -> Result<Route, String> {
         via: some(message.via).map(|via| ip(&via)).transpose()?,
         interface: some(message.interface).map(name).transpose()?,
         onlink: message.onlink,
+        source: some(message.source).map(|source| ip(&source)).transpose()?,
     };
     if route.via.is_none() && route.interface.is_none() {
         return Err("it has neither a next hop nor an interface".to_owned());
     }
     if route.via.is_some_and(|via| via.is_ipv6() != destination.is_ipv6()) {
         return Err("its next hop is of another family".to_owned());
+    }
+    if route.source.is_some_and(|source| source.is_ipv6() != destination.is_ipv6()) {
+        return Err("its source is of another family".to_owned());
     }
     Ok(route)
 }

@@ -45,7 +45,7 @@ pub(super) struct ThereRoute {
 impl ThereRoute {
     /// Whether it leads where another one is to lead. `index`: of its interface, if it names one.
     pub(super) fn is(&self, wanted: &Route, index: Option<u32>) -> bool {
-        let same = |of: &Route| (of.destination, of.length, of.table, of.via, of.onlink);
+        let same = |of: &Route| (of.destination, of.length, of.table, of.via, of.onlink, of.source);
         !self.odd && same(&self.route) == same(wanted) && index.is_none_or(|index| index == self.index)
     }
 

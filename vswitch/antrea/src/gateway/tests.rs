@@ -28,7 +28,7 @@ fn gateway_of(node: v1::NodeConfig, mode: v1::GatewayMode) -> v1::NodeConfig {
 }
 
 fn under() -> Under {
-    Under { patch: 2, vtep: 0xffff_fffe, wire: Some(1), tunnels: vec![6081] }
+    Under { patch: 2, host: "br-phy0".to_owned(), vtep: 0xffff_fffe, wire: Some(1), tunnels: vec![6081] }
 }
 
 /// A node state of it, whose gateway bridge is known.

@@ -40,6 +40,7 @@ pub(super) fn draft(node: &Node, draft: &mut Draft) {
                 via: hop.to_string(),
                 interface: gateway.clone(),
                 onlink: true,
+                source: String::new(),
             });
         }
         draft.plan.rules.push(v1::HostRule {

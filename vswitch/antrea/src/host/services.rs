@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// Where Services answer.
-type Places = BTreeSet<(Family, Protocol, Front)>;
+pub(super) type Places = BTreeSet<(Family, Protocol, Front)>;
 
 pub(super) fn draft(facts: &Facts<'_>, draft: &mut Draft) {
     let node = facts.node;
@@ -33,13 +33,14 @@ pub(super) fn draft(facts: &Facts<'_>, draft: &mut Draft) {
             draft.behind_gateway(Cidr::host(address), Some(virtual_service), node);
         }
         sources(family, node, draft);
-        if node.features.proxy_all {
+        // A gateway bridge has ways of its own.
+        if node.features.proxy_all && node.gateway_bridge().is_none() {
             node_ports(family, &places, node, draft);
         }
     }
 }
 
-fn places(facts: &Facts<'_>) -> Places {
+pub(super) fn places(facts: &Facts<'_>) -> Places {
     let services = facts.desired.of(ObjectKind::Service);
     let services = services.filter_map(|(key, entry)| match &entry.object {
         Object::Service(service) => Some(service.in_effect(&key.name, facts)),
@@ -49,7 +50,7 @@ fn places(facts: &Facts<'_>) -> Places {
 }
 
 /// Whether the host has the address itself, so that no route may lead away from it.
-fn is_own(address: &IpAddr, node: &Node) -> bool {
+pub(super) fn is_own(address: &IpAddr, node: &Node) -> bool {
     node.transport.iter().any(|(own, _)| own == address) || node.node_port_addresses.contains(address)
 }
 

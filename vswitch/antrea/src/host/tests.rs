@@ -3,6 +3,7 @@
 use super::plan;
 use crate::NodeState;
 use crate::testing::{apply, cluster, document_node, dual_node, egress, mac, node_state, peer, pod};
+use crate::wire::{Under, Wire};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
@@ -139,4 +140,44 @@ fn a_plan_depends_on_what_is_in_force_alone() {
     assert_ne!(empty.generation, at_once.generation);
     let incomplete = plan(&one_by_one.facts().expect("a Node"), false);
     assert_ne!(incomplete.generation, at_once.generation, "that all is known is a part of it");
+}
+
+/// A Node with a gateway bridge, with Services of both policies.
+fn with_gateway(mode: v1::GatewayMode) -> NodeState {
+    let mut node = in_mode(v1::TrafficMode::NoEncap, true);
+    node.features = Some(v1::Features { proxy_all: true, ..v1::Features::default() });
+    node.uplink = Some(v1::Uplink {
+        port: "uplink0".to_owned(),
+        underlay_bridge: "br-phy".to_owned(),
+        mac: mac("ba:5e:d1:55:aa:c1"),
+        gateway: Some(v1::GatewayBridge { mode: mode.into(), ..v1::GatewayBridge::default() }),
+        ..v1::Uplink::default()
+    });
+    let mut local = match service() {
+        Object::Service(service) => service,
+        _ => unreachable!("it is a Service"),
+    };
+    local.name = "default/local".to_owned();
+    local.cluster_ips = vec!["10.128.0.21".to_owned(), "fd00:10:96::21".to_owned()];
+    local.external_ips.clear();
+    local.load_balancer_ips = vec!["203.0.113.22".to_owned(), "fd00:203::22".to_owned()];
+    local.set_external_traffic_policy(v1::TrafficPolicy::Local);
+    for (at, port) in local.ports.iter_mut().enumerate() {
+        port.node_port = 30090 + u32::try_from(at).expect("few");
+    }
+    let mut node_state = node_state(&node, [peers(), vec![service(), Object::Service(local)]].concat());
+    let under = Under { patch: 7, host: "br-phy0".to_owned(), vtep: 8, wire: Some(1), tunnels: Vec::new() };
+    let plan = node_state.plan_wire(Wire { under: Some(under), ..Wire::default() }).expect("a plan");
+    node_state.settle(plan);
+    node_state
+}
+
+#[test]
+fn a_shared_gateway_bridge_has_services_behind_it() {
+    is_golden("gateway-shared", &with_gateway(v1::GatewayMode::Shared));
+}
+
+#[test]
+fn a_local_gateway_bridge_has_the_host_translate() {
+    is_golden("gateway-local", &with_gateway(v1::GatewayMode::Local));
 }

@@ -10,7 +10,7 @@ use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
 fn under() -> Under {
-    Under { patch: 7, vtep: 0xffff_fffe, wire: None, tunnels: vec![0, 6081] }
+    Under { patch: 7, host: String::new(), vtep: 0xffff_fffe, wire: None, tunnels: vec![0, 6081] }
 }
 
 fn line(text: &str) -> String {

@@ -149,7 +149,7 @@ fn many(node: &v1::NodeConfig, count: u32) -> (NodeState, Object) {
     let mut node_state = NodeState::default();
     let ports = PORTS.map(|(name, number)| (name.to_owned(), number)).into_iter();
     node_state.set_ports(ports.chain((0..=count).map(|number| (format!("p{number}"), 100 + number))).collect::<Ports>());
-    node_state.set_wire(Wire { under: Some(Under { patch: 7, vtep: 8, wire: None, tunnels: Vec::new() }), ..Wire::default() });
+    node_state.set_wire(Wire { under: Some(Under { patch: 7, host: String::new(), vtep: 8, wire: None, tunnels: Vec::new() }), ..Wire::default() });
     let plan = node_state.plan_node(node).unwrap_or_else(|problems| panic!("{problems:?}"));
     node_state.settle(plan);
     let one = |number: u32| {
@@ -258,7 +258,7 @@ fn connections_end_with_a_pods_place_on_the_wire() {
 fn another_wire_is_of_no_interest_to_ordinary_pods() {
     let compiled = |node: &v1::NodeConfig| {
         let mut node_state = node_state(node, vec![Object::Pod(tagged("web", 0, 9)), Object::Pod(pod("client"))]);
-        let under = Some(Under { patch: 7, vtep: 8, wire: None, tunnels: Vec::new() });
+        let under = Some(Under { patch: 7, host: String::new(), vtep: 8, wire: None, tunnels: Vec::new() });
         let plan = node_state.plan_wire(Wire { under, ..Wire::default() }).expect("a plan");
         let keys: Vec<Key> = plan.compiled().filter(|key| key.kind == ObjectKind::Pod).cloned().collect();
         node_state.settle(plan);
