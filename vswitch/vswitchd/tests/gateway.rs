@@ -254,9 +254,9 @@ impl Node {
         assert_eq!(node["node"]["uplink"]["gateway"]["mode"], "shared", "nothing was left out: {node:#}");
     }
 
-    /// Packets of Pods and of their Services that the host's kernel saw.
+    /// Packets of Pods and of their Services that the host's kernel saw since the last time.
     fn seen(&self) -> String {
-        self.node.run(&["nft", "list", "counters", "table", "inet", "seen"])
+        self.node.run(&["nft", "reset", "counters", "table", "inet", "seen"])
     }
 }
 
@@ -369,6 +369,7 @@ fn a_shared_gateway_bridge_serves_host_wire_and_pods() {
     node.tell();
     for of in &FAMILIES {
         host_and_wire(&node, of, "with a gateway bridge");
+        node.seen();
         pods_side(&node, of);
         let seen = node.seen();
         assert_eq!(seen.matches("packets 0 bytes 0").count(), 2, "packets of Pods at the host: {seen}");
