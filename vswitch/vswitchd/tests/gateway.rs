@@ -1,5 +1,6 @@
-//! A gateway bridge in shared mode: host, wire and one Pod by real kernels. The host's side is set
-//! up here by hand, as docs/gateway.md lists it.
+//! A gateway bridge in both modes: host, wire and one Pod by real kernels. An agent sets up the
+//! host's side by the host plan. What is here of the host is what it has without a switch: addresses
+//! of its own, and a default route.
 
 use crate::common::{ChecksumErrors, Netns, Switch, Veth, wait_for};
 use std::path::Path;
@@ -28,11 +29,8 @@ struct Addresses {
     pod_length: u8,
     service_cidr: &'static str,
     balancer: &'static str,
-    /// The masquerade prefix, without the last digit; and its length.
+    /// The masquerade prefix, without the last digit.
     masquerade: &'static str,
-    masquerade_length: u8,
-    /// MAC addresses of .1 and .4.
-    macs: [&'static str; 2],
 }
 
 const FAMILIES: [Addresses; 2] = [
@@ -48,8 +46,6 @@ const FAMILIES: [Addresses; 2] = [
         service_cidr: "10.96.0.0/16",
         balancer: "172.18.0.10",
         masquerade: "169.254.169.",
-        masquerade_length: 29,
-        macs: ["0a:58:a9:fe:a9:01", "0a:58:a9:fe:a9:04"],
     },
     Addresses {
         node: "fc00::3",
@@ -63,8 +59,6 @@ const FAMILIES: [Addresses; 2] = [
         service_cidr: "fd00:10:96::/112",
         balancer: "fc00::10",
         masquerade: "fd69::",
-        masquerade_length: 125,
-        macs: ["0a:58:00:00:00:01", "0a:58:00:00:00:04"],
     },
 ];
 
@@ -141,12 +135,17 @@ struct Node {
     dir: tempfile::TempDir,
 }
 
+/// The cluster, with the gateway bridge in this mode.
+fn manifests(mode: &str, gateway: &str) -> String {
+    MANIFESTS.replace("GATEWAY", gateway).replace("MODE", mode)
+}
+
 fn name(kind: &str) -> String {
     format!("vt{}{kind}", std::process::id())
 }
 
 impl Node {
-    fn start() -> Self {
+    fn start(mode: &str) -> Self {
         let (gateway, phy, tap) = (name("g"), name("p"), name("t"));
         let (pod, node, outside) = (Netns::new("pod"), Netns::new("node"), Netns::new("outside"));
         let on_wire: Vec<String> = FAMILIES.iter().map(|of| format!("{}/{}", of.outside, of.link)).collect();
@@ -172,7 +171,7 @@ impl Node {
         }
         pod.run(&["ip", "link", "set", "dev", &tap, "up"]);
         let dir = tempfile::tempdir().expect("a directory");
-        std::fs::write(dir.path().join("all.yaml"), MANIFESTS.replace("GATEWAY", &gateway)).expect("a file");
+        std::fs::write(dir.path().join("all.yaml"), manifests(mode, &gateway)).expect("a file");
         let mut started = Self { servers: Vec::new(), switch, _wire: wire, pod, outside, node, gateway, phy, dir };
         started.kernels(&tap);
         started
@@ -181,24 +180,10 @@ impl Node {
     /// Addresses, routes and neighbours of all three; and who answers.
     fn kernels(&mut self, tap: &str) {
         let (node, pod, outside) = (&self.node, &self.pod, &self.outside);
-        for setting in ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1", "net.ipv4.conf.all.rp_filter=2"] {
-            node.run(&["sysctl", "-qw", setting]);
-        }
-        node.run(&["sysctl", "-qw", &format!("net.ipv4.conf.{}.rp_filter=2", self.phy)]);
         for of in FAMILIES {
-            node.configure(&self.gateway, &[&format!("{}/{}", of.gateway, of.pod_length)]);
-            let host = format!("{}/{}", of.masquerade(2), of.masquerade_length);
-            node.configure(&self.phy, &[&format!("{}/{}", of.node, of.link), &host]);
+            node.configure(&self.phy, &[&format!("{}/{}", of.node, of.link)]);
             node.run(&["ip", "address", "add", of.other, "dev", "lo"]);
             node.run(&["ip", "route", "add", "default", "via", of.outside, "src", of.node]);
-            for (last, mac) in [1, 4].iter().zip(of.macs) {
-                let neighbour = ["ip", "neigh", "replace", &of.masquerade(*last), "lladdr", mac, "dev", &self.phy];
-                node.run(&[&neighbour[..], &["nud", "permanent"]].concat());
-            }
-            node.run(&["ip", "route", "add", &of.masquerade(1), "dev", &self.phy, "src", of.node]);
-            for to in [of.service_cidr, of.balancer] {
-                node.run(&["ip", "route", "add", to, "via", &of.masquerade(4), "dev", &self.phy, "src", of.node]);
-            }
             pod.configure(tap, &[&format!("{}/{}", of.pod, of.pod_length)]);
             pod.run(&["ip", "route", "add", "default", "via", of.gateway]);
             outside.run(&["ip", "address", "add", of.far, "dev", "lo"]);
@@ -210,7 +195,7 @@ impl Node {
                counter services {{ }}
                chain in {{
                  type filter hook prerouting priority -300
-                 iifname {phy} tcp dport {{ 31746, 31748, 30014 }} counter name services
+                 iifname {phy} tcp dport {{ 31746, 31747, 31748, 30014 }} counter name services
                  iifname {phy} ip daddr 10.244.1.0/24 counter name pods
                  iifname {gateway} ip daddr != 10.244.1.1 counter name pods
                  iifname {gateway} ip6 daddr fd00:203::/64 counter name pods
@@ -235,7 +220,7 @@ impl Node {
     }
 
     /// Tells the switch what the manifests say, once it knows the host's MAC address.
-    fn tell(&self) {
+    fn tell(&self, mode: &str) {
         let has_mac = || self.switch.port("br-phy", &self.phy)["mac"] == NODE_MAC;
         wait_for("the switch knows the host's MAC address", SOON, has_mac);
         let agent = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vswitch-agent");
@@ -251,7 +236,7 @@ impl Node {
         let status = self.switch.json(&["antrea", "status"]);
         assert_eq!(status["gate_open"], true, "{status:#}");
         let node = self.switch.json(&["antrea", "node"]);
-        assert_eq!(node["node"]["uplink"]["gateway"]["mode"], "shared", "nothing was left out: {node:#}");
+        assert_eq!(node["node"]["uplink"]["gateway"]["mode"], mode, "nothing was left out: {node:#}");
     }
 
     /// Packets of Pods and of their Services that the host's kernel saw since the last time.
@@ -283,6 +268,7 @@ fn pods_side(node: &Node, of: &Addresses) {
     let seen_by = |who: &str, address: &str| format!("{who} sees {address}");
     let outside = seen_by("pod", of.outside);
     hears(&node.outside, of.node, 31746, &outside, "outside -> NodePort -> Pod");
+    hears(&node.outside, of.node, 31747, &outside, "outside -> NodePort, policy Local -> Pod");
     hears(&node.outside, of.balancer, 80, &outside, "outside -> load balancer -> Pod");
     hears(&node.pod, of.far, 8080, &seen_by("outside", of.node), "Pod -> far, with the Node's address");
     node.pod.wait_reaches(of.far, SOON, "Pod -> far");
@@ -295,6 +281,24 @@ fn pods_side(node: &Node, of: &Addresses) {
     let by_gateway = seen_by("pod", of.gateway);
     hears(&node.node, &of.cluster_ip(10), 80, &by_gateway, "host -> ClusterIP -> Pod");
     hears(&node.node, of.balancer, 80, &by_gateway, "host -> load balancer -> Pod");
+    hears(&node.node, of.node, 31746, &by_gateway, "host -> its own NodePort -> Pod");
+}
+
+/// What the host's routing does in mode Local.
+fn by_the_host(node: &Node, of: &Addresses) {
+    let by_gateway = format!("pod sees {}", of.gateway);
+    hears(&node.outside, of.node, 31746, &by_gateway, "outside -> NodePort, policy Cluster -> Pod");
+    hears(&node.outside, of.balancer, 80, &by_gateway, "outside -> load balancer -> Pod");
+    let client = format!("pod sees {}", of.outside);
+    hears(&node.outside, of.node, 31747, &client, "outside -> NodePort, policy Local -> Pod");
+    hears(&node.pod, of.far, 8080, &format!("outside sees {}", of.node), "Pod -> far, by the host");
+    node.pod.wait_reaches(of.far, SOON, "Pod -> far");
+    assert_eq!(asks(&node.outside, of.node, 30014, &[]), Err(Some(7)), "outside -> NodePort without endpoint");
+    hears(&node.node, &of.cluster_ip(10), 80, &by_gateway, "host -> ClusterIP -> Pod");
+    hears(&node.node, of.balancer, 80, &by_gateway, "host -> load balancer -> Pod");
+    hears(&node.node, of.node, 31746, &by_gateway, "host -> its own NodePort, policy Cluster -> Pod");
+    hears(&node.node, of.node, 31747, &by_gateway, "host -> its own NodePort, policy Local -> Pod");
+    assert_eq!(asks(&node.outside, of.node, 31748, &[]), Err(Some(28)), "outside -> NodePort: a policy forbids it");
 }
 
 fn endpoints_on_the_host(node: &Node, of: &Addresses) {
@@ -362,11 +366,12 @@ fn ports(node: &Node, of: &Addresses) {
 
 #[test]
 fn a_shared_gateway_bridge_serves_host_wire_and_pods() {
-    let node = Node::start();
+    let mut node = Node::start("Shared");
     for of in &FAMILIES {
         host_and_wire(&node, of, "before anything is told");
     }
-    node.tell();
+    node.tell("shared");
+    node.set_up_host();
     for of in &FAMILIES {
         host_and_wire(&node, of, "with a gateway bridge");
         node.seen();
@@ -387,5 +392,20 @@ fn a_shared_gateway_bridge_serves_host_wire_and_pods() {
     assert_eq!(flows.lines().filter(|line| line.contains("actions=")).count(), 1, "only NORMAL stays: {flows}");
     for of in &FAMILIES {
         host_and_wire(&node, of, "after a reset");
+    }
+}
+
+#[test]
+fn a_local_gateway_bridge_has_the_host_serve_the_wire() {
+    let mut node = Node::start("Local");
+    node.tell("local");
+    node.set_up_host();
+    for of in &FAMILIES {
+        host_and_wire(&node, of, "with a gateway bridge");
+        by_the_host(&node, of);
+        endpoints_on_the_host(&node, of);
+    }
+    for ns in [&node.pod, &node.node, &node.outside] {
+        assert_eq!(ChecksumErrors::of(ns), ChecksumErrors::default());
     }
 }
