@@ -1,6 +1,6 @@
 //! A gateway bridge in both modes: host, wire and one Pod by real kernels. An agent sets up the
-//! host's side by the host plan. What is here of the host is what it has without a switch: addresses
-//! of its own, and a default route.
+//! host's side by the host plan. What is here of the host is what it has without a switch:
+//! addresses of its own, and a default route.
 
 use crate::common::{ChecksumErrors, Netns, Switch, Veth, wait_for};
 use std::path::Path;
