@@ -239,6 +239,29 @@ impl Node {
         assert_eq!(node["node"]["uplink"]["gateway"]["mode"], mode, "nothing was left out: {node:#}");
     }
 
+    /// Starts the agent of the host, and waits until the host is as planned.
+    fn set_up_host(&mut self) {
+        let agent = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vswitch-agent");
+        let agent = Command::new("ip")
+            .args(["netns", "exec", self.node.name()])
+            .arg(agent)
+            .args(["--host", "--period-ms", "300", "--state"])
+            .arg(self.dir.path().join("state"))
+            .arg("--socket")
+            .arg(self.switch.socket())
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("a program");
+        self.servers.push(Server(agent));
+        let mut told = serde_json::Value::Null;
+        wait_for("the host is as planned", SOON, || {
+            told = self.switch.json(&["antrea", "status"])["host"].clone();
+            told["generation"].is_string()
+        });
+        let problems = told["problems"].as_array().cloned().unwrap_or_default();
+        assert!(problems.iter().all(|problem| problem["code"] == "REPAIRED"), "{told:#}");
+    }
+
     /// Packets of Pods and of their Services that the host's kernel saw since the last time.
     fn seen(&self) -> String {
         self.node.run(&["nft", "reset", "counters", "table", "inet", "seen"])
