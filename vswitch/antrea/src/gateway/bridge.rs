@@ -126,10 +126,7 @@ impl<'a, 'b> Writer<'a, 'b> {
         let (vtep, wire, mac) = (self.under.vtep, self.under.wire, self.mac);
         for cidr in self.node.service_cidrs.clone().into_iter().filter(|cidr| cidr.family() == family) {
             self.host_to(family, &format!("{to}={cidr}"));
-            let (zone, forwarded) = (self.gateway.host_zone(), self.address(family, Masquerade::Forwarded));
-            let line =
-                format!("in_port={vtep},{ip},{to}={cidr} actions=ct(commit,table=2,zone={zone},nat(src={forwarded}))");
-            self.flow("those that the host forwards for, to Services", 0, 500, line);
+            self.forwarded_to(family, &format!("{to}={cidr}"));
         }
         let (zone, side) = (self.gateway.pods_zone(), self.address(family, Masquerade::PodsSide));
         let line = format!("in_port={vtep},{ip},{to}={side} actions=ct(table=5,zone={zone},nat)");
@@ -174,6 +171,14 @@ impl<'a, 'b> Writer<'a, 'b> {
             );
             self.flow("the host to Services", 0, 501, line);
         }
+    }
+
+    /// Packets of others that the host forwards to a place where a Service answers.
+    fn forwarded_to(&mut self, family: Family, place: &str) {
+        let (ip, vtep) = (family.ip(), self.under.vtep);
+        let (zone, forwarded) = (self.gateway.host_zone(), self.address(family, Masquerade::Forwarded));
+        let line = format!("in_port={vtep},{ip},{place} actions=ct(commit,table=2,zone={zone},nat(src={forwarded}))");
+        self.flow("those that the host forwards for, to Services", 0, 500, line);
     }
 
     /// What the Pods' side sends to the host.
@@ -299,6 +304,10 @@ impl<'a, 'b> Writer<'a, 'b> {
             || self.gateway.own(family).any(|own| own == *address);
         if !is_ours {
             self.host_to(family, &format!("{to}={address}"));
+            // What the wire sends there comes to the host first.
+            if self.gateway.mode == Mode::Local {
+                self.forwarded_to(family, &format!("{to}={address}"));
+            }
         }
         let Some(wire) = self.under.wire else { return };
         if let Some(port_there) = on_host

@@ -11,15 +11,15 @@ fn plan_of(node_state: &NodeState) -> v1::HostPlan {
     plan(&node_state.facts().expect("a Node"), true)
 }
 
-/// Compares a plan with a golden file. `UPDATE_GOLDEN=1` writes it.
+/// Compares a plan with a golden file. `VSWITCH_BLESS=1` writes it.
 fn is_golden(name: &str, node_state: &NodeState) {
     let path = format!("{}/src/host/tests/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     let text = plan_of(node_state).to_string();
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+    if std::env::var_os("VSWITCH_BLESS").is_some() {
         std::fs::write(&path, &text).expect("a golden is written");
     }
     let golden = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    assert_eq!(text, golden, "{name}; UPDATE_GOLDEN=1 writes the golden anew");
+    assert_eq!(text, golden, "{name}; VSWITCH_BLESS=1 writes the golden anew");
 }
 
 /// A Node of both families in a mode; `proxy`: Services are the switch's.
