@@ -126,6 +126,7 @@ fn every_verb_parses() {
         ),
         ("dummy/receive p1 00 ff", r#"Receive { port: "p1", packets: [Bytes([0]), Bytes([255])] }"#),
         ("time/stop", "StopTime"),
+        ("dummy/panic p1 --sending", r#"Panic { port: "p1", sending: true }"#),
         ("time/warp 5000 100", "WarpTime { milliseconds: 5000, step: Some(100) }"),
         ("cache flush", "Cache { state: Flush }"),
     ];

@@ -114,7 +114,7 @@ impl Object {
             Self::Endpoints(endpoints) => vec![Key::new(ObjectKind::Service, &endpoints.service)],
             // A Service that policies bind is not led past them.
             Self::AppliedToGroup(group) => {
-                group.services.iter().map(|name| Key::new(ObjectKind::Service, &**name)).collect()
+                group.services.iter().map(|name| Key::new(ObjectKind::Service, name)).collect()
             }
             _ => Vec::new(),
         }

@@ -157,6 +157,7 @@ impl Kernel {
     }
 }
 
+#[allow(clippy::needless_pass_by_value)] // an argument of map_err
 fn lost(error: rtnetlink::Error) -> io::Error {
     io::Error::other(format!("netlink: {error}"))
 }

@@ -77,9 +77,9 @@ impl<'a, 'b> Writer<'a, 'b> {
             self.guards(&names);
             self.tunnels(&names);
             self.of_host(&names);
-            self.to_host(&names);
-            self.from_pods(&names);
-            self.from_wire(&names);
+            self.for_host(&names);
+            self.of_pods(&names);
+            self.of_wire(&names);
             self.endpoints(&names);
         }
     }
@@ -182,7 +182,7 @@ impl<'a, 'b> Writer<'a, 'b> {
     }
 
     /// What the Pods' side sends to the host.
-    fn to_host(&mut self, names: &Names) {
+    fn for_host(&mut self, names: &Names) {
         let Names { family, ip, from, to, .. } = *names;
         let Under { patch, vtep, .. } = *self.under;
         let (host_zone, pods_zone, mac) = (self.gateway.host_zone(), self.gateway.pods_zone(), self.mac);
@@ -212,7 +212,7 @@ impl<'a, 'b> Writer<'a, 'b> {
     }
 
     /// What the Pods' side sends to the wire.
-    fn from_pods(&mut self, names: &Names) {
+    fn of_pods(&mut self, names: &Names) {
         let Names { family, ip, from, to, .. } = *names;
         let (patch, mac, zone) = (self.under.patch, self.mac, self.gateway.wire_zone());
         let of = |cidrs: &[crate::Cidr]| -> Vec<_> {
@@ -254,7 +254,7 @@ impl<'a, 'b> Writer<'a, 'b> {
     }
 
     /// What comes from the wire for the Node.
-    fn from_wire(&mut self, names: &Names) {
+    fn of_wire(&mut self, names: &Names) {
         let Some(wire) = self.under.wire else { return };
         let (ip, patch, vtep) = (names.ip, self.under.patch, self.under.vtep);
         let (mac, zone) = (self.mac, self.gateway.wire_zone());

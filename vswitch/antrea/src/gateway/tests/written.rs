@@ -74,7 +74,7 @@ fn found(family: Family, mode: v1::GatewayMode) -> String {
     }
     let all = |state: &NodeState| -> BTreeSet<String> { dump(state).into_values().flatten().collect() };
     let (new, old) = (all(&with), all(&crate::testing::node_state(&plain, objects())));
-    assert_eq!(old.difference(&new).collect::<Vec<_>>(), [&String::new(); 0], "nothing of the pipeline goes");
+    assert_eq!(old.difference(&new).collect::<Vec<_>>(), Vec::<&String>::new(), "nothing of the pipeline goes");
     let mut text = "# gateway bridge\n".to_owned();
     for line in lines(&with) {
         text += &format!("{}\n", line.trim().trim_start_matches("cookie=0x0, "));
