@@ -7,7 +7,7 @@
 
 use super::{GatewayBridge, Masquerade, Mode};
 use crate::wire::Under;
-use crate::wire::writer::answering;
+use crate::wire::writer::{answering, errors};
 use crate::{CompiledObject, Facts, Family, Mac, Node};
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -280,9 +280,8 @@ impl<'a, 'b> Writer<'a, 'b> {
         let Some(wire) = self.under.wire else { return };
         let (ip, vtep) = (names.ip, self.under.vtep);
         let (own, zone) = (self.gateway.endpoint_zone(), self.gateway.wire_zone());
-        let (icmp, errors): (_, &[u8]) =
-            if names.family == Family::V4 { ("icmp", &[3, 11, 12]) } else { ("icmp6", &[1, 2, 3, 4]) };
-        for kind in errors {
+        let (icmp, kinds) = errors(names.family);
+        for kind in kinds {
             let line = format!("{icmp},icmp_type={kind} actions=ct(table=6,zone={own},nat)");
             self.flow("errors about endpoints on the host", 1, 20, line);
         }
@@ -299,9 +298,7 @@ impl<'a, 'b> Writer<'a, 'b> {
         let names = self.names(Family::of(address));
         let Names { family, ip, from, to, .. } = names;
         let (patch, mac, zone) = (self.under.patch, self.mac, self.gateway.wire_zone());
-        let is_ours = self.node.node_port_addresses.contains(address)
-            || self.node.transport.iter().any(|(own, _)| own == address)
-            || self.gateway.own(family).any(|own| own == *address);
+        let is_ours = self.node.is_own(address) || self.gateway.own(family).any(|own| own == *address);
         if !is_ours {
             self.host_to(family, &format!("{to}={address}"));
             // What the wire sends there comes to the host first.

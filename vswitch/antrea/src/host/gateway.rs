@@ -84,9 +84,8 @@ impl Side<'_> {
             draft.route(*cidr, by_bridge.clone());
         }
         let addresses = places.iter().filter(|(of, ..)| *of == self.family).filter_map(|(.., front)| front.address());
-        let is_host = |address: &IpAddr| {
-            services::is_own(address, node) || self.gateway.own(self.family).any(|own| own == *address)
-        };
+        let is_host =
+            |address: &IpAddr| node.is_own(address) || self.gateway.own(self.family).any(|own| own == *address);
         for address in
             addresses.filter(|address| !cluster.iter().any(|cidr| cidr.contains(address)) && !is_host(address))
         {

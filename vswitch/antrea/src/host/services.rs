@@ -29,7 +29,7 @@ pub(super) fn draft(facts: &Facts<'_>, draft: &mut Draft) {
         }
         let addresses = places.iter().filter(|(of, ..)| *of == family).filter_map(|(.., front)| front.address());
         let is_routed = |address: &IpAddr| cluster.iter().any(|cidr| cidr.contains(address));
-        for address in addresses.filter(|address| !is_routed(address) && !is_own(address, node)) {
+        for address in addresses.filter(|address| !is_routed(address) && !node.is_own(address)) {
             draft.behind_gateway(Cidr::host(address), Some(virtual_service), node);
         }
         sources(family, node, draft);
@@ -47,11 +47,6 @@ pub(super) fn places(facts: &Facts<'_>) -> Places {
         _ => None,
     });
     services.flatten().collect()
-}
-
-/// Whether the host has the address itself, so that no route may lead away from it.
-pub(super) fn is_own(address: &IpAddr, node: &Node) -> bool {
-    node.transport.iter().any(|(own, _)| own == address) || node.node_port_addresses.contains(address)
 }
 
 /// Connections that come back from the gateway with the virtual source leave with the host's

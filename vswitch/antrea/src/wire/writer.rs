@@ -45,7 +45,7 @@ impl Facts<'_> {
 }
 
 /// ICMP errors of a family: the protocol's name, and types that quote a packet.
-const fn errors(family: Family) -> (&'static str, &'static [u8]) {
+pub(crate) const fn errors(family: Family) -> (&'static str, &'static [u8]) {
     match family {
         Family::V4 => ("icmp", &[3, 11, 12]),
         Family::V6 => ("icmp6", &[1, 2, 3, 4]),
