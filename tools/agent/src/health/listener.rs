@@ -3,7 +3,7 @@
 //! **Threads**: a task per listener accepts and has a task per connection; all end with the
 //! [`Listener`]. They read the answer of the moment.
 //!
-//! **Limits**: anybody who reaches the Node may connect. So a listener has at most
+//! **Limits**: all who reach the Node may connect. So a listener has at most
 //! [`CONNECTIONS_MAX`] connections, and ends its oldest one for a new one. All listeners have at
 //! most [`ALL_MAX`]; beyond, a new connection is closed. A request has [`HEADER_LEN_MAX`] bytes and
 //! [`HEADERS_MAX`] headers at most, and a connection [`TIME`].

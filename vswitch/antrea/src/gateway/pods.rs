@@ -1,9 +1,9 @@
 //! Flows that the Pods' bridge has for a gateway bridge.
 //!
 //! The host comes by the uplink with the masquerade address of the host: it is local for Services,
-//! and no policy for receivers binds it. Pods see the gateway's address in its place. Whoever came
-//! by the uplink reaches endpoints on the host by the uplink: such a packet leaves with the Node's
-//! address, `reg4[30]`. In shared mode Pods' packets to the world outside leave by the uplink; the
+//! and no policy for receivers binds it. Pods see the gateway's address in its place. A packet
+//! that came by the uplink reaches endpoints on the host by it: it leaves with the Node's address,
+//! `reg4[30]`. In shared mode Pods' packets to the world outside leave by the uplink; the
 //! gateway bridge gives them the Node's address.
 
 use super::{GatewayBridge, Masquerade, Mode};
@@ -109,7 +109,7 @@ impl Writer<'_, '_> {
         [self.gateway.masquerade(self.family, Masquerade::Host)].into_iter().chain(others).collect()
     }
 
-    /// Endpoints on the host, for whoever came by the uplink.
+    /// Endpoints on the host, for packets that came by the uplink.
     fn endpoints(&mut self) {
         let family = self.family;
         let (ip, destination, (_, mac)) = (family.ip(), family.destination(), self.uplink());
