@@ -162,7 +162,9 @@ class Card:
         self.guest.plug_in()
         self.guest.await_in(f"test -e /sys/bus/pci/devices/{self.card}", "a card is there again")
         self.guest.bind(self.card, cards.KINDS[self.kind].binding)
-        self.guest.run(f"vsctl add-port br0 wire --type dpdk --devargs {self.card} --mtu {cards.KINDS[self.kind].mtu}")
+        # All queues again: those of the TAP stay, and nothing would come from one without a queue.
+        kind = cards.KINDS[self.kind]
+        self.guest.run(f"vsctl add-port br0 wire --type dpdk --devargs {self.card} --mtu {kind.mtu} --queues {kind.queues}")
         self.reach(THERE)
 
 

@@ -14,6 +14,7 @@
 #![allow(dead_code, unused_imports)]
 
 mod capture;
+mod client;
 mod command;
 mod counters;
 mod guest;
@@ -27,6 +28,7 @@ mod traffic;
 mod tshark;
 
 pub(crate) use capture::Capture;
+pub(crate) use client::client_runtime;
 pub(crate) use command::{number, run, unique, wait_for};
 pub(crate) use counters::{ChecksumErrors, receive_errors};
 pub(crate) use guest::{Guest, Nic, WITHOUT_OFFLOADS};

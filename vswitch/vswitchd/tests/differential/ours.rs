@@ -10,7 +10,7 @@ mod decisions;
 mod tunnels;
 
 use crate::behind;
-use crate::common::Switch;
+use crate::common::{Switch, client_runtime};
 use crate::connections;
 use crate::predict;
 use crate::record::{Effect, PacketIn, hex};
@@ -76,7 +76,7 @@ impl Ours {
     pub(crate) fn start(ports: &[(String, u32)]) -> Self {
         let config = config::of(ports);
         let switch = Switch::start_with(&config, &["--enable-dummy"]);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = client_runtime();
         let socket = format!("unix://{}", switch.socket().display());
         let (channel, packets, sent, packet_ins, removed) = runtime.block_on(async {
             let endpoint = Endpoint::from_shared(socket).expect("a socket's address");

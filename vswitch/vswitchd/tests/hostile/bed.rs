@@ -1,6 +1,6 @@
 //! A switch with one bridge of dummy ports, and what tests do with it.
 
-use crate::common::{Switch, number};
+use crate::common::{Switch, client_runtime, number};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -60,7 +60,7 @@ impl Bed {
             config += "[slow_path]\nmisses = 0\npacket_ins = 0\nlearns = 0\n\n";
         }
         let switch = start(&(config + sections));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = client_runtime();
         let socket = format!("unix://{}", switch.socket().display());
         let (channel, packets, sent) = runtime.block_on(async {
             let channel = Endpoint::from_shared(socket).expect("an address").connect().await.expect("vswitchd listens");

@@ -1,6 +1,6 @@
 //! The switch: told by gRPC, fed by hand.
 
-use crate::common::Switch;
+use crate::common::{Switch, client_runtime};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -40,7 +40,7 @@ impl Told {
             config += &format!("[[bridge.port]]\nname = {name:?}\nnumber = {number}\ntype = \"dummy\"\n\n");
         }
         let daemon = Switch::start_with(&config, &["--enable-dummy"]);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = client_runtime();
         let socket = format!("unix://{}", daemon.socket().display());
         let (channel, packets, sent) = runtime.block_on(async {
             let channel = Endpoint::from_shared(socket).expect("an address").connect().await.expect("vswitchd listens");
