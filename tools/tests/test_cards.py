@@ -89,6 +89,7 @@ class Card:
         cls.guest.run("ip -n far link add link eth0 name eth0.5 type vlan id 5 && ip -n far address add 10.79.0.3/24 dev eth0.5 && ip -n far link set dev eth0.5 mtu 1500 up")
         cls.guest.run("ip link add link br0 name br0.5 type vlan id 5 && ip address add 10.79.0.2/24 dev br0.5 && ip link set dev br0.5 mtu 1500 up")
         cls.guest.run("iperf3 --server --daemon")
+        cls.guest.await_in("netstat -ltn | grep -q ':5201 '", "iperf3 listens in the guest")
         cls.reach(THERE)
 
     @classmethod
