@@ -41,7 +41,7 @@ pub(super) fn flush(switch: &dyn SwitchApi, zones: &Zones, what: &[Flush]) -> u6
         let ends = [original.src.addr, original.dst.addr, reply.src.addr, reply.dst.addr];
         zones.contains(original.zone)
             && (!gone.is_empty() && ends.iter().any(|end| gone.contains(&(original.family, *end)))
-                || services.iter().any(|what| means(what, connection)))
+                || services.iter().any(|what| means(what, connection, zones)))
     };
     conntrack.tracker().flush_where(Millis::now().0, meant) as u64
 }
@@ -60,8 +60,11 @@ const fn address_of(what: &Flush) -> Option<(Family, u128)> {
     }
 }
 
-fn means(what: &Flush, connection: &Connection) -> bool {
+fn means(what: &Flush, connection: &Connection, zones: &Zones) -> bool {
     let (original, reply) = (&connection.original, &connection.reply);
+    // The bridge behind the uplink tells whose a connection is. Which endpoint has it is known
+    // behind it alone, so all clients of the place are asked for anew there.
+    let is_of_wire = zones.of_wire().contains(&original.zone);
     match what {
         Flush::Affinity { .. } | Flush::Clients { .. } => false,
         Flush::Address(address) => {
@@ -74,7 +77,7 @@ fn means(what: &Flush, connection: &Connection) -> bool {
                 && original.dst.port == *port
                 && address.is_none_or(|address| raw(&address) == (original.family, original.dst.addr))
                 && endpoint.is_none_or(|(address, port)| {
-                    raw(&address) == (reply.family, reply.src.addr) && reply.src.port == port
+                    is_of_wire || raw(&address) == (reply.family, reply.src.addr) && reply.src.port == port
                 })
         }
     }
@@ -125,7 +128,25 @@ mod tests {
             (Flush::Address(ip(2)), false),
         ];
         for (what, expected) in cases {
-            assert_eq!(means(&what, &through), expected, "{what:?}");
+            assert_eq!(means(&what, &through, &Zones::default()), expected, "{what:?}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_that_goes_ends_what_the_wire_knows_of_its_place() {
+        let zones = Zones::default();
+        let (node, web) = ((0xac12_0003, 30053), (0x0a0a_0018, 5353));
+        let ip = |word: u32| IpAddr::from(word.to_be_bytes());
+        let gone = Flush::Service { protocol: 17, address: None, port: 30053, endpoint: Some((ip(web.0), web.1)) };
+        for (zone, to, expected) in [
+            (zones.uplink, node, true),
+            (zones.host_endpoints, node, true),
+            (zones.uplink, (node.0, 30054), false),
+            (zones.main[0], node, false),
+        ] {
+            let mut known = connection(to, to);
+            (known.original.zone, known.reply.zone) = (zone, zone);
+            assert_eq!(means(&gone, &known, &zones), expected, "zone {zone}, to {to:?}");
         }
     }
 }

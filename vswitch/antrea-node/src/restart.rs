@@ -15,6 +15,8 @@ pub(super) struct Pending {
     config: v1::NodeConfig,
     /// Packets are to pass as soon as it is.
     opens: bool,
+    /// Why it is not, as the log has it.
+    told: String,
 }
 
 impl Antrea {
@@ -61,13 +63,14 @@ impl Antrea {
                 "the switch was killed before all answered calls were on the disk: the gate is shut until an agent has synced"
             );
         }
-        state.pending = Some(Pending { config, opens });
+        state.pending = Some(Pending { config, opens, told: String::new() });
         self.resume(state);
     }
 
-    /// Puts the Node of before in force, if its bridge and ports are there.
-    fn resume(&self, state: &mut State) {
-        let Some(Pending { config, opens }) = state.pending.take() else { return };
+    /// Puts the Node of before in force, if its bridge and ports are there. A port may have another
+    /// MAC address at first: the host gives its port the Node's. So this is tried each second, too.
+    pub(super) fn resume(&self, state: &mut State) {
+        let Some(Pending { config, opens, told }) = state.pending.take() else { return };
         let bridge = config.bridge.clone();
         state.resuming = true;
         let done = self.check_bridge(state, &bridge).and_then(|()| self.change_node(state, &config));
@@ -77,8 +80,11 @@ impl Antrea {
                 AntreaError::Node(problems) => format!("{problems:?}"),
                 _ => String::new(),
             };
-            tracing::warn!(bridge, %error, problems, "the Node of before waits for its bridge and ports, or an agent");
-            state.pending = Some(Pending { config, opens });
+            let text = format!("{error} {problems}");
+            if text != told {
+                tracing::warn!(bridge, %error, problems, "the Node of before waits for its bridge and ports, or an agent");
+            }
+            state.pending = Some(Pending { config, opens, told: text });
             return;
         }
         let there = self.switch.names(&bridge).map(|names| names.ports).unwrap_or_default();

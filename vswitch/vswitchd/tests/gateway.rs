@@ -2,9 +2,12 @@
 //! host's side by the host plan. What is here of the host is what it has without a switch:
 //! addresses of its own, and a default route.
 
+mod failures;
+
 use crate::common::{ChecksumErrors, Netns, Switch, Veth, wait_for};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -96,8 +99,15 @@ class Answer(http.server.BaseHTTPRequestHandler):
         pass
 class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     address_family, allow_reuse_address, daemon_threads = socket.AF_INET6, True, True
-for port in sys.argv[2:]:
-    threading.Thread(target=Server(('::', int(port)), Answer).serve_forever).start()
+def datagrams(port):
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as udp:
+        udp.bind(('::', port))
+        while True:
+            peer = udp.recvfrom(100)[1]
+            udp.sendto(f'{sys.argv[1]} sees {peer[0].removeprefix(MAPPED)}'.encode(), peer)
+for port in map(int, sys.argv[2:]):
+    threading.Thread(target=Server(('::', port), Answer).serve_forever).start()
+    threading.Thread(target=datagrams, args=(port,)).start()
 ";
 
 /// A connection from a port that is held while others come: each line on standard input is a
@@ -105,7 +115,7 @@ for port in sys.argv[2:]:
 const HOLD: &str = r"
 import http.client, sys
 host, port, own = sys.argv[1:4]
-connection = http.client.HTTPConnection(host, int(port), timeout=10, source_address=('', int(own)) if ':' not in host else ('::', int(own)))
+connection = http.client.HTTPConnection(host, int(port), timeout=60, source_address=('', int(own)) if ':' not in host else ('::', int(own)))
 for _ in sys.stdin:
     connection.request('GET', '/')
     print(connection.getresponse().read().decode().strip(), flush=True)
@@ -121,6 +131,36 @@ impl Drop for Server {
     }
 }
 
+/// A client that a script is, which asks once for each line that it reads and prints the answer.
+struct Held {
+    asked: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    _program: Server,
+}
+
+impl Held {
+    fn start(ns: &Netns, script: &str, arguments: &[&str]) -> Self {
+        let mut program = Command::new("ip")
+            .args(["netns", "exec", ns.name(), "python3", "-c", script])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a program");
+        let asked = program.stdin.take().expect("piped");
+        let answers = BufReader::new(program.stdout.take().expect("piped"));
+        Self { asked, answers, _program: Server(program) }
+    }
+
+    /// Asks, and returns what it hears; empty: the script has ended.
+    fn ask(&mut self) -> String {
+        self.asked.write_all(b"\n").expect("it reads");
+        let mut line = String::new();
+        self.answers.read_line(&mut line).expect("it answers");
+        line.trim().to_owned()
+    }
+}
+
 /// What is declared first goes first.
 struct Node {
     servers: Vec<Server>,
@@ -132,6 +172,8 @@ struct Node {
     /// Interfaces of the Node: gateway, and the host's on the gateway bridge.
     gateway: String,
     phy: String,
+    /// The Pod's interface.
+    tap: String,
     dir: tempfile::TempDir,
 }
 
@@ -150,9 +192,14 @@ impl Node {
         let (pod, node, outside) = (Netns::new("pod"), Netns::new("node"), Netns::new("outside"));
         let on_wire: Vec<String> = FAMILIES.iter().map(|of| format!("{}/{}", of.outside, of.link)).collect();
         let wire = Veth::uplink(&outside, "eth0", &on_wire.iter().map(String::as_str).collect::<Vec<_>>());
+        let dir = tempfile::tempdir().expect("a directory");
+        for name in ["manifests", "switch"] {
+            std::fs::create_dir(dir.path().join(name)).expect("a directory");
+        }
         let own: Vec<String> = FAMILIES.iter().map(|of| format!("{:?}", format!("{}/{}", of.node, of.link))).collect();
         let switch = Switch::start(&format!(
-            "[worker]\nidle_sleep_us = 50\n\n[[bridge]]\nname = \"br-int\"\nfail_mode = \"secure\"\n\n\
+            "[worker]\nidle_sleep_us = 50\n\n[conntrack]\nstate_file = {:?}\n\n\
+             [antrea]\nstate_dir = {:?}\n\n[[bridge]]\nname = \"br-int\"\nfail_mode = \"secure\"\n\n\
              [[bridge.port]]\nname = {gateway:?}\nnumber = 2\ntype = \"internal\"\n\n\
              [[bridge.port]]\nname = \"web\"\nnumber = 11\ntype = \"tap\"\ninterface = {tap:?}\n\n\
              [[bridge.port]]\nname = \"to-phy\"\nnumber = 3\ntype = \"patch\"\npeer = \"to-int\"\nno_flood = true\n\n\
@@ -160,32 +207,42 @@ impl Node {
              [[bridge.port]]\nname = \"wire\"\nnumber = 1\ntype = \"af_packet\"\ninterface = {:?}\n\n\
              [[bridge.port]]\nname = \"to-int\"\nnumber = 2\ntype = \"patch\"\npeer = \"to-phy\"\nno_flood = true\n\n\
              [[bridge.port]]\nname = {phy:?}\nnumber = 3\ntype = \"internal\"\naddresses = [{}]\n\n",
+            dir.path().join("switch/connections"),
+            dir.path().join("switch"),
             wire.host(),
             own.join(", "),
         ));
-        for (ns, interface, mac) in [(&node, &gateway, GATEWAY_MAC), (&node, &phy, NODE_MAC), (&pod, &tap, POD_MAC)] {
+        std::fs::write(dir.path().join("manifests/all.yaml"), manifests(mode, &gateway)).expect("a file");
+        let mut started = Self { servers: Vec::new(), switch, _wire: wire, pod, outside, node, gateway, phy, tap, dir };
+        started.plug();
+        started.kernels();
+        started
+    }
+
+    /// Gives the interfaces that the switch made to the Node and the Pod, with addresses, and
+    /// routes: what a Node and a Pod have without an agent.
+    fn plug(&self) {
+        let Self { node, pod, gateway, phy, tap, .. } = self;
+        for (ns, interface, mac) in [(node, gateway, GATEWAY_MAC), (node, phy, NODE_MAC), (pod, tap, POD_MAC)] {
             let made = Path::new("/sys/class/net").join(interface);
             wait_for(&format!("the switch makes {interface}"), SOON, || made.exists());
             ns.take(interface);
             ns.run(&["ip", "link", "set", "dev", interface, "address", mac]);
         }
-        pod.run(&["ip", "link", "set", "dev", &tap, "up"]);
-        let dir = tempfile::tempdir().expect("a directory");
-        std::fs::write(dir.path().join("all.yaml"), manifests(mode, &gateway)).expect("a file");
-        let mut started = Self { servers: Vec::new(), switch, _wire: wire, pod, outside, node, gateway, phy, dir };
-        started.kernels(&tap);
-        started
-    }
-
-    /// Addresses, routes and neighbours of all three; and who answers.
-    fn kernels(&mut self, tap: &str) {
-        let (node, pod, outside) = (&self.node, &self.pod, &self.outside);
+        pod.run(&["ip", "link", "set", "dev", tap, "up"]);
         for of in FAMILIES {
-            node.configure(&self.phy, &[&format!("{}/{}", of.node, of.link)]);
-            node.run(&["ip", "address", "add", of.other, "dev", "lo"]);
+            node.configure(phy, &[&format!("{}/{}", of.node, of.link)]);
             node.run(&["ip", "route", "add", "default", "via", of.outside, "src", of.node]);
             pod.configure(tap, &[&format!("{}/{}", of.pod, of.pod_length)]);
             pod.run(&["ip", "route", "add", "default", "via", of.gateway]);
+        }
+    }
+
+    /// What does not go with the switch: addresses, routes, and who answers.
+    fn kernels(&mut self) {
+        let (node, pod, outside) = (&self.node, &self.pod, &self.outside);
+        for of in FAMILIES {
+            node.run(&["ip", "address", "add", of.other, "dev", "lo"]);
             outside.run(&["ip", "address", "add", of.far, "dev", "lo"]);
             outside.run(&["ip", "route", "add", of.service_cidr, "via", of.node]);
         }
@@ -223,10 +280,7 @@ impl Node {
     fn tell(&self, mode: &str) {
         let has_mac = || self.switch.port("br-phy", &self.phy)["mac"] == NODE_MAC;
         wait_for("the switch knows the host's MAC address", SOON, has_mac);
-        let agent = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vswitch-agent");
-        let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
-        let (agent, dir, socket) = (text(&agent), text(self.dir.path()), text(&self.switch.socket()));
-        crate::common::run(&[&agent, "--no-state", "--dir", &dir, "--node", "node", "--socket", &socket, "--once"]);
+        self.sync();
         let answered = || {
             let node = self.switch.json(&["antrea", "node"]);
             let hops = node["next_hops"].as_array().cloned().unwrap_or_default();
@@ -237,6 +291,15 @@ impl Node {
         assert_eq!(status["gate_open"], true, "{status:#}");
         let node = self.switch.json(&["antrea", "node"]);
         assert_eq!(node["node"]["uplink"]["gateway"]["mode"], mode, "nothing was left out: {node:#}");
+    }
+
+    /// Has an agent tell the switch what the manifests say now.
+    fn sync(&self) {
+        let agent = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vswitch-agent");
+        let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+        let (agent, socket) = (text(&agent), text(&self.switch.socket()));
+        let dir = text(&self.dir.path().join("manifests"));
+        crate::common::run(&[&agent, "--no-state", "--dir", &dir, "--node", "node", "--socket", &socket, "--once"]);
     }
 
     /// Starts the agent of the host, and waits until the host is as planned.
@@ -253,13 +316,16 @@ impl Node {
             .spawn()
             .expect("a program");
         self.servers.push(Server(agent));
-        let mut told = serde_json::Value::Null;
+        self.host_is_as_planned();
+    }
+
+    /// Waits until nothing that the plan says is missing.
+    fn host_is_as_planned(&self) {
         wait_for("the host is as planned", SOON, || {
-            told = self.switch.json(&["antrea", "status"])["host"].clone();
-            told["generation"].is_string()
+            let told = self.switch.json(&["antrea", "status"])["host"].clone();
+            let problems = told["problems"].as_array().cloned().unwrap_or_default();
+            told["generation"].is_string() && problems.iter().all(|problem| problem["code"] == "REPAIRED")
         });
-        let problems = told["problems"].as_array().cloned().unwrap_or_default();
-        assert!(problems.iter().all(|problem| problem["code"] == "REPAIRED"), "{told:#}");
     }
 
     /// Packets of Pods and of their Services that the host's kernel saw since the last time.
@@ -367,26 +433,11 @@ fn ports(node: &Node, of: &Addresses) {
     let wanted = format!("outside sees {}", of.node);
     let heard = asks(&node.node, of.far, 8080, &["--local-port", own]);
     assert_eq!(heard.as_deref(), Ok(&*wanted), "host -> far from a port that is a NodePort");
-    let mut holder = Command::new("ip")
-        .args(["netns", "exec", node.node.name(), "python3", "-c", HOLD, of.far, "8080", held])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("a program");
-    let (mut asked, mut answers) = (holder.stdin.take().expect("piped"), holder.stdout.take().expect("piped"));
-    let holder = Server(holder);
-    let mut ask = || {
-        use std::io::{BufRead, BufReader, Write};
-        asked.write_all(b"\n").expect("it reads");
-        let mut line = String::new();
-        BufReader::with_capacity(1, &mut answers).read_line(&mut line).expect("it answers");
-        line.trim().to_owned()
-    };
-    assert_eq!(ask(), wanted);
+    let mut host = Held::start(&node.node, HOLD, &[of.far, "8080", held]);
+    assert_eq!(host.ask(), wanted);
     let heard = asks(&node.pod, of.far, 8080, &["--local-port", held]);
     assert_eq!(heard.as_deref(), Ok(&*wanted), "Pod -> far from the port of the host's connection");
-    assert_eq!(ask(), wanted, "the host's connection lives on");
-    drop(holder);
+    assert_eq!(host.ask(), wanted, "the host's connection lives on");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The look at the wire, once a second: next hops, ports and VTEPs that have become others, and
-//! announcements that are due.
+//! The look at the wire, once a second: next hops, ports and VTEPs that have become others, a Node
+//! of before that waits for them, and announcements that are due.
 
 use super::{When, Written};
 use crate::{Antrea, State};
@@ -26,6 +26,7 @@ impl Antrea {
     fn maintain_wire(&self) -> (Vec<(String, PacketOut)>, Duration) {
         let mut state = self.state.lock();
         let state = &mut *state;
+        self.resume(state);
         let Some((config, node)) = state.node_state.node().cloned() else { return (Vec::new(), PERIOD) };
         if node.uplink.as_ref().is_none_or(|uplink| uplink.underlay_bridge.is_empty()) {
             return (Vec::new(), PERIOD);
