@@ -1,6 +1,7 @@
 //! The gateway bridge: what is refused, what is written, and when.
 
 mod ovn;
+mod printed;
 mod refused;
 mod written;
 

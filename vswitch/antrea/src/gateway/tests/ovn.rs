@@ -17,7 +17,7 @@ use vswitch_proto::antrea::v1::object::Object;
 const NODE_PORTS: [u32; 3] = [30015, 30950, 31746];
 
 /// The documents' Node.
-fn node(mode: v1::GatewayMode) -> v1::NodeConfig {
+pub(super) fn node(mode: v1::GatewayMode) -> v1::NodeConfig {
     let text = |texts: [&str; 2]| texts.map(str::to_owned).to_vec();
     let hop = |address: &str| v1::NextHop { address: address.to_owned(), mac: mac("02:42:df:4d:b6:d2") };
     let mut gateway = v1::GatewayBridge { other_addresses: text(["172.20.0.2", "fc20::2"]), ..Default::default() };
@@ -68,7 +68,7 @@ fn services() -> Vec<Object> {
 }
 
 /// A line as dumps have it.
-fn normal(text: &str) -> String {
+pub(super) fn normal(text: &str) -> String {
     let parsed = parse_flow(text, FlowCommand::Add, &NoNames).unwrap_or_else(|error| panic!("{text}: {error}"));
     let Update::AddFlow(flow) = parsed.value else { panic!("{text}") };
     let mut line = String::new();
