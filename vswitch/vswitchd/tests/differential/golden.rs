@@ -31,6 +31,15 @@ enum Line {
     Step(Step),
 }
 
+/// A part of a case.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    /// The comment; empty: the part in front of the first one.
+    pub(crate) name: String,
+    /// Its steps, and what our switch does in each.
+    pub(crate) steps: Vec<(Step, Vec<String>)>,
+}
+
 /// A case.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
@@ -97,6 +106,30 @@ impl Case {
             .iter()
             .filter_map(|line| if let Line::Step(step) = line { Some(step.clone()) } else { None })
             .collect()
+    }
+
+    /// Its parts behind the first empty line: each comment begins one.
+    pub(crate) fn scenarios(&self) -> Vec<Scenario> {
+        let (mut scenarios, mut expected): (Vec<Scenario>, _) = (Vec::new(), self.expected_of_ours().steps.into_iter());
+        let mut begun = false;
+        for line in &self.lines {
+            match line {
+                Line::Text(text) => {
+                    let name = text.strip_prefix("# ").filter(|_| begun);
+                    let name = name.or_else(|| (text.is_empty() && !begun).then_some(""));
+                    begun |= text.is_empty();
+                    scenarios.extend(name.map(|name| Scenario { name: name.to_owned(), steps: Vec::new() }));
+                }
+                Line::Step(step) => {
+                    let lines = expected.next().unwrap_or_default();
+                    scenarios
+                        .last_mut()
+                        .into_iter()
+                        .for_each(|scenario| scenario.steps.push((step.clone(), lines.clone())));
+                }
+            }
+        }
+        scenarios
     }
 
     /// The file with this record in it.

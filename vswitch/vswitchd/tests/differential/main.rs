@@ -23,6 +23,7 @@ mod connections;
 mod deviations;
 mod document;
 mod frame;
+mod gateway;
 mod generate;
 mod golden;
 mod masks;
@@ -63,6 +64,14 @@ fn cases_hold_for_our_switch() {
     let mut wrong = golden::check_deviations(&cases);
     wrong.extend(golden::by_ports(&cases, |ports, cases| golden::check_ours(&mut ours::Ours::start(ports), cases)));
     assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+/// The gateway bridge that this switch compiles does what OVN-Kubernetes' does, but for the
+/// differences in the list.
+#[test]
+fn the_compiled_gateway_bridge_does_what_ovn_does() {
+    let wrong = gateway::check();
+    assert!(wrong.is_empty(), "{} scenarios:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// Random programs do the same on both.

@@ -7,6 +7,7 @@
 
 mod config;
 mod decisions;
+mod node;
 mod tunnels;
 
 use crate::behind;
@@ -74,8 +75,12 @@ pub(crate) struct Ours {
 impl Ours {
     /// Starts it with these ports, and LOCAL.
     pub(crate) fn start(ports: &[(String, u32)]) -> Self {
-        let config = config::of(ports);
-        let switch = Switch::start_with(&config, &["--enable-dummy"]);
+        Self::start_with(&config::of(ports), ports)
+    }
+
+    /// Starts it with a configuration that has these ports.
+    pub(crate) fn start_with(config: &str, ports: &[(String, u32)]) -> Self {
+        let switch = Switch::start_with(config, &["--enable-dummy"]);
         let runtime = client_runtime();
         let socket = format!("unix://{}", switch.socket().display());
         let (channel, packets, sent, packet_ins, removed) = runtime.block_on(async {
