@@ -29,7 +29,7 @@ const MODES: [(&str, &str, v1::GatewayMode); 2] =
 /// Each difference has a reason there.
 const DOCUMENT: &str = include_str!("../../../../../docs/gateway.md");
 
-/// Plays every scenario of both modes; returns what differs and is not listed, and what is listed
+/// Plays every scenario of both modes, with caches and without; returns what differs and is not listed, and what is listed
 /// and does not occur.
 pub(crate) fn check() -> Vec<String> {
     let (listed, mut wrong) = (Listed::read(), Vec::new());
@@ -42,14 +42,18 @@ pub(crate) fn check() -> Vec<String> {
         let scenarios = case.scenarios();
         assert!(scenarios.len() > 50, "{file}: {} scenarios", scenarios.len());
         let mut player = Player::new(start(mode));
-        let (mut known, mut played) = (BTreeSet::new(), BTreeSet::new());
-        for scenario in &scenarios {
-            let (name, family, protocol) = split(&scenario.name);
-            let again = if played.insert(&scenario.name) { "" } else { ", again" };
-            let name = format!("{word}: {name}{again}");
-            let found = player.play(family, &scenario.steps);
-            wrong.extend(listed.judge(&name, family.version, protocol, &found));
-            known.insert(name);
+        let mut known = BTreeSet::new();
+        for cached in [true, false] {
+            player.set_cache(cached);
+            let mut played = BTreeSet::new();
+            for scenario in &scenarios {
+                let (name, family, protocol) = split(&scenario.name);
+                let again = if played.insert(&scenario.name) { "" } else { ", again" };
+                let name = format!("{word}: {name}{again}");
+                let found = player.play(family, &scenario.steps);
+                wrong.extend(listed.judge(&name, family.version, protocol, &found));
+                known.insert(name);
+            }
         }
         wrong.extend(listed.strangers(word, &known));
     }

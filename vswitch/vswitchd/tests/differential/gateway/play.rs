@@ -38,6 +38,11 @@ impl Player {
         Self { ours, left: Vec::new() }
     }
 
+    /// Switches the caches of the workers on or off.
+    pub(super) fn set_cache(&mut self, enabled: bool) {
+        self.ours.set_cache(enabled);
+    }
+
     /// Plays a scenario; what differs, by the number of the packet, or `c` for its connections.
     pub(super) fn play(&mut self, family: Family, steps: &[(Step, Vec<String>)]) -> BTreeMap<String, Differs> {
         self.left.clear();
