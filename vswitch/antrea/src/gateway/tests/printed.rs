@@ -1,6 +1,7 @@
-//! The gateway bridge beside the flows that OVN-Kubernetes' documents print (`printed.txt`), line by
-//! line: the same flow, or one of the differences below, which docs/gateway.md gives reasons for.
-//! What stands for a printed flow must be there, and a difference that does not occur is an error.
+//! The gateway bridge beside the flows that OVN-Kubernetes' documents print (`printed.txt`).
+//!
+//! Each line is here, too, or is one of the differences below, which docs/gateway.md gives reasons
+//! for. What stands for a printed flow must be there. A difference that does not occur is an error.
 
 use super::behind;
 use super::ovn::{node, normal};

@@ -2,11 +2,11 @@
 //! recorded with (`cases/ovn-real-*.case`): the same packets at the host, on the wire and at Pods,
 //! and the same connections in the gateway bridge's zones.
 //!
-//! **Design**: two programs are compared, not two switches. Packets and connections become text with
-//! names for addresses ([`text`]), so one list of differences is for both families and protocols
-//! (`ovn/differences.txt`). Who answers answers whom he saw, by the port that he was asked at
-//! ([`play`]). Each difference has its number in docs/gateway.md. One that does not occur is an
-//! error, too.
+//! **Design**: two programs are compared, not two switches. Packets and connections become text
+//! with names for addresses ([`text`]). So one list of differences (`ovn/differences.txt`) is for
+//! both families and protocols. An answer goes to the address that was seen, by the port where it
+//! was seen ([`play`]). Each difference has its number in docs/gateway.md. One that does not occur
+//! is an error, too.
 
 mod differences;
 mod node;
@@ -29,8 +29,8 @@ const MODES: [(&str, &str, v1::GatewayMode); 2] =
 /// Each difference has a reason there.
 const DOCUMENT: &str = include_str!("../../../../../docs/gateway.md");
 
-/// Plays every scenario of both modes, with caches and without; returns what differs and is not listed, and what is listed
-/// and does not occur.
+/// Plays every scenario of both modes, with caches and without. Returns what differs and is not
+/// listed, and what is listed and does not occur.
 pub(crate) fn check() -> Vec<String> {
     let (listed, mut wrong) = (Listed::read(), Vec::new());
     let (_, reasons) = DOCUMENT.split_once("## Differences").expect("a section of docs/gateway.md");

@@ -18,8 +18,8 @@ const OTHER: [&str; 2] = ["172.18.0.4", "fc00::4"];
 /// Ports of the second Pod that the first one may reach.
 const ALLOWED: [u32; 2] = [80, 8080];
 
-/// A Service: its name, the last byte of its cluster IPs (0: it has none), its NodePort, whether its
-/// policy is Local, its endpoint and the endpoint's port.
+/// A Service: its name, the last byte of its cluster IPs (0: it has none), its NodePort, whether
+/// its policy is Local, its endpoint with port and Node.
 type Service = (&'static str, u8, u32, bool, Option<([&'static str; 2], u32, &'static str)>);
 
 const SERVICES: [Service; 6] = [

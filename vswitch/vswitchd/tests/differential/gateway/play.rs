@@ -108,8 +108,8 @@ impl Player {
         (of(&recorded, bytes), of(&here, &mine))
     }
 
-    /// The packet as it is here: who answers answers whom he saw, where he was asked; and Pods know
-    /// another router.
+    /// The packet as it is here: an answer goes to the address that was seen, by the port where it
+    /// was seen. Pods know another router.
     fn adapted(&self, port: u32, text: &str, bytes: &[u8]) -> (u32, Vec<u8>) {
         let Some(packet) = Packet::read(bytes).filter(|_| !text.starts_with("hex=")) else {
             return (port, bytes.to_vec());
