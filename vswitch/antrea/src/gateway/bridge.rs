@@ -191,6 +191,10 @@ impl<'a, 'b> Writer<'a, 'b> {
             let line = format!("in_port={patch},{ip},{to}={address} actions=ct(table=3,zone={host_zone},nat)");
             self.flow("answers of Services to the host", 0, 500, line);
         }
+        let next_hop = self.gateway.mac(family, Masquerade::NextHop);
+        // A refusal answers what the host wrote, to whom it wrote: nothing of it is translated.
+        let line = format!("in_port={patch},dl_src={next_hop},{ip} actions=output:{vtep}");
+        self.flow("the host hears what the Pods' side refuses", 0, 505, line);
         let Some(node) = self.gateway.address(family) else { return };
         let host = self.address(family, Masquerade::Host);
         let line = format!(
@@ -206,7 +210,6 @@ impl<'a, 'b> Writer<'a, 'b> {
         let side = self.address(family, Masquerade::PodsSide);
         let line = format!("{ip} actions=ct(commit,table=3,zone={pods_zone},nat(src={side}))");
         self.flow("the Pods' side, as the host sees it", 4, 100, line);
-        let next_hop = self.gateway.mac(family, Masquerade::NextHop);
         let line = format!("{ip} actions=set_field:{next_hop}->eth_src,set_field:{mac}->eth_dst,output:{vtep}");
         self.flow("to the host", 3, 100, line);
     }

@@ -6,7 +6,7 @@
 //! `reg4[30]`. In shared mode Pods' packets to the world outside leave by the uplink; the
 //! gateway bridge gives them the Node's address.
 
-use super::{GatewayBridge, Masquerade, Mode};
+use super::{GatewayBridge, Masquerade};
 use crate::node::LocalProbe;
 use crate::node::compile::no_egress;
 use crate::object::endpoints::Endpoint;
@@ -69,18 +69,15 @@ impl Writer<'_, '_> {
         let prefix = self.gateway.prefix(family);
         let line = format!("table=UnSNAT, priority=210,{ip},{destination}={prefix} actions=drop");
         self.flow("masquerade addresses are no place to go", line);
-        if self.gateway.mode == Mode::Local {
-            let (local, from) = (self.gateway.masquerade(family, Masquerade::LocalPolicy), &node.gateway.port);
-            let port = self.facts.in_port(from);
-            let line = format!(
-                "table=UnSNAT, priority=211,{ip},{port},{destination}={local} actions=goto_table:ConntrackZone"
-            );
-            self.flow("NodePorts that the host translates to this address", line);
-            let line = format!(
-                "table=NodePortMark, priority=200,{ip},{destination}={local} actions=set_field:0x80000/0x80000->reg4"
-            );
-            self.flow("an address of NodePorts", line);
-        }
+        let (local, from) = (self.gateway.masquerade(family, Masquerade::LocalPolicy), &node.gateway.port);
+        let port = self.facts.in_port(from);
+        let line =
+            format!("table=UnSNAT, priority=211,{ip},{port},{destination}={local} actions=goto_table:ConntrackZone");
+        self.flow("NodePorts that the host translates to this address", line);
+        let line = format!(
+            "table=NodePortMark, priority=200,{ip},{destination}={local} actions=set_field:0x80000/0x80000->reg4"
+        );
+        self.flow("an address of NodePorts", line);
         let who = "move:NXM_NX_REG0[0..3]->NXM_NX_CT_MARK[0..3],move:OXM_OF_PKT_REG5[0..47]->NXM_NX_CT_LABEL[76..123]";
         let zone = node.zone_of_packet(family);
         let line = format!(

@@ -3,7 +3,8 @@
 //!
 //! Both modes translate the host's own connections to `NodePorts` into cluster IPs. In mode Local
 //! the host does so for the wire, too; Services with policy Local are reached by a masquerade
-//! address, so that the client's address stays.
+//! address, so that the client's address stays. So are those with internal policy Local, in both
+//! modes: that policy is of the cluster IP alone.
 
 use super::services::{self, Places};
 use super::table::{ip, set};
@@ -91,10 +92,8 @@ impl Side<'_> {
         {
             draft.route(Cidr::host(address), by_bridge.clone());
         }
-        if self.gateway.mode == Mode::Local {
-            let hop = node.virtual_service[self.family as usize];
-            draft.behind_gateway(Cidr::host(self.at(Masquerade::LocalPolicy)), Some(hop), node);
-        }
+        let hop = node.virtual_service[self.family as usize];
+        draft.behind_gateway(Cidr::host(self.at(Masquerade::LocalPolicy)), Some(hop), node);
     }
 
     /// Connections to `NodePorts`, and in mode Local those of the wire to load balancers whose
@@ -138,8 +137,10 @@ impl Side<'_> {
             };
             let to_cluster = SocketAddr::new(*cluster, port.port);
             let to_local = SocketAddr::new(self.at(Masquerade::LocalPolicy), number);
-            own.insert((port.protocol, number.to_string(), to_cluster));
-            let wired = if service.external_local { to_local } else { to_cluster };
+            // The internal policy is the cluster IP's alone.
+            let to_any = if service.internal_local { to_local } else { to_cluster };
+            own.insert((port.protocol, number.to_string(), to_any));
+            let wired = if service.external_local { to_local } else { to_any };
             of_wire.insert((port.protocol, number.to_string(), wired));
             let balancers = service.load_balancer_ips.iter().map(|address| (*address, Front::LoadBalancer(*address)));
             let external = service.external_ips.iter().map(|address| (*address, Front::External(*address)));

@@ -142,7 +142,7 @@ fn a_plan_depends_on_what_is_in_force_alone() {
     assert_ne!(incomplete.generation, at_once.generation, "that all is known is a part of it");
 }
 
-/// A Node with a gateway bridge, with Services of both policies.
+/// A Node with a gateway bridge, with Services of both policies, external and internal.
 fn with_gateway(mode: v1::GatewayMode) -> NodeState {
     let mut node = in_mode(v1::TrafficMode::NoEncap, true);
     node.features = Some(v1::Features { proxy_all: true, ..v1::Features::default() });
@@ -165,7 +165,17 @@ fn with_gateway(mode: v1::GatewayMode) -> NodeState {
     for (at, port) in local.ports.iter_mut().enumerate() {
         port.node_port = 30090 + u32::try_from(at).expect("few");
     }
-    let mut node_state = node_state(&node, [peers(), vec![service(), Object::Service(local)]].concat());
+    let mut inner = local.clone();
+    inner.name = "default/inner".to_owned();
+    inner.cluster_ips = vec!["10.128.0.22".to_owned(), "fd00:10:96::22".to_owned()];
+    inner.load_balancer_ips.clear();
+    inner.set_external_traffic_policy(v1::TrafficPolicy::Cluster);
+    inner.set_internal_traffic_policy(v1::TrafficPolicy::Local);
+    for (at, port) in inner.ports.iter_mut().enumerate() {
+        port.node_port = 30100 + u32::try_from(at).expect("few");
+    }
+    let services = vec![service(), Object::Service(local), Object::Service(inner)];
+    let mut node_state = node_state(&node, [peers(), services].concat());
     let under = Under { patch: 7, host: "br-phy0".to_owned(), vtep: 8, wire: Some(1), tunnels: Vec::new() };
     let plan = node_state.plan_wire(Wire { under: Some(under), ..Wire::default() }).expect("a plan");
     node_state.settle(plan);
