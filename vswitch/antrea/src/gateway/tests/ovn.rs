@@ -132,7 +132,7 @@ const OURS: &[(u8, &[&str])] = &[
     (14, &["table=3, "]),
     (14, &["table=4, "]),
     (14, &["table=5, "]),
-    (15, &["priority=505,"]),
+    (23, &["priority=505,"]),
 ];
 
 /// The numbers of the differences that lines are of; those that are of none.
