@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "lib"))
 
 from vsw.antrea import manifests, several, vlan_scenes, vlans  # noqa: E402
-from vsw.antrea.vlans import FLAT, HOSTS, PLAIN, RED3, ROUTER  # noqa: E402
+from vsw.antrea.host_agent import HostAgent  # noqa: E402
+from vsw.antrea.vlans import FLAT, HOSTS, ONE, PLAIN, RED3, ROUTER  # noqa: E402
 
 BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
 
@@ -34,7 +35,10 @@ class PodVlans(unittest.TestCase):
         cls.trunk.serve(stack)
 
     def test_vlans(self):
-        with manifests.told(self.switches, self.directory / "cluster", vlans.manifests()):
+        with manifests.told(self.switches, self.directory / "cluster", vlans.manifests()), contextlib.ExitStack() as stack:
+            # The host of Node 2 is on no link: the switch has its uplink.
+            switch = self.switches[ONE.name]
+            HostAgent(switch, self.trunk.names[ONE.space], switch.directory, stack).once()
             self.meet()
             several.show(self, self.switches, vlan_scenes.Vlans(self.trunk, self.switches).all())
         self.assertEqual(self.trunk.checksum_errors(), {})

@@ -93,14 +93,15 @@ class Kinds(Actions):
 
     def __init__(self, scenes):
         super().__init__(scenes.node, OWNERS)
-        self.switch, self.file, self.same_endpoint = scenes.switch, scenes.manifests.directory / FILE, scenes.same_endpoint
+        self.switch, self.manifests, self.same_endpoint = scenes.switch, scenes.manifests, scenes.same_endpoint
+        self.file = scenes.manifests.directory / FILE
 
     def all(self):
         """As `Scenes.all`."""
         with contextlib.ExitStack() as stack:
             services = Services(self.node, self.switch, self.file, stack)
             services.tell(kinds=manifests(), staying=staying.manifests(), sctp=sctp.manifests())
-            services.reach()
+            services.reach(self.manifests.host)
             for part in (self.nested, self.hints, self.internal_policy, self.external_policy, self.ending, self.ranges, self.weights, self.by_datagrams,
                          self.first_packets, sctp.Sctp(self.node, OWNERS).all, staying.Staying(self, services, stack).all):
                 yield from part()

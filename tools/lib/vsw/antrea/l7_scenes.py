@@ -47,7 +47,7 @@ class L7Scenes:
         with contextlib.ExitStack() as stack:
             services = Services(self.node, self.switch, self.manifests.directory / "l7-services.yaml", stack)
             services.tell(l7=service(CLUSTER, web2(), load_balancer=BALANCER, external=EXTERNAL, ports=[port("TCP", node=NODE_PORT)]))
-            services.reach()
+            services.reach(self.manifests.host)
             stack.enter_context(self.manifests.also(EVERYTHING))
             engine = stack.enter_context(Engine(self.node))
             for title, source, address, number, sees in (

@@ -10,14 +10,8 @@ from pathlib import Path
 from .. import machine
 from ..machine import Failure
 
-# What Pods web and web2 have outside, by the manifests: the Node translates by the MAC address that
-# the switch marks their packets with.
+# What Pods web and web2 have outside, by the manifests.
 EGRESS_IP = ("192.168.77.112", "fd00:192:168:77::112")
-EGRESS_RULES = """table {family} egress{mark} {{
-  chain marked {{ type filter hook prerouting priority -150; iifname "antrea-gw0" ether saddr 0e:00:00:00:01:{mark:02x} meta mark set {mark}; }}
-  chain translated {{ type nat hook postrouting priority 100; oifname "eth0" meta mark {mark} snat to {address}; }}
-}}
-"""
 
 CLUSTER = Path(__file__).with_name("cluster")
 NODE_NAME = "k8s-node-control-plane"
@@ -76,10 +70,10 @@ class Manifests:
     """A copy of the manifests in `directory`, and the agent that watches it, until `stack` ends.
     Edit the files: a second later the switch does as they say."""
 
-    def __init__(self, switch, directory, stack):
-        self.switch, self.directory = switch, Path(directory) / "cluster"
+    def __init__(self, switch, directory, stack, cluster=CLUSTER, node=NODE_NAME):
+        self.switch, self.directory, self.node = switch, Path(directory) / "cluster", node
         self.log = Path(directory) / "vswitch-agent.log"
-        shutil.copytree(CLUSTER, self.directory)
+        shutil.copytree(cluster, self.directory)
         self.stack, self.process = stack, None
         stack.callback(lambda: machine.end(self.process))
         self.start()
@@ -87,7 +81,8 @@ class Manifests:
 
     def start(self, *words):
         """Starts the agent (again), with more words."""
-        argv = [self.switch.binaries / "vswitch-agent", "--no-state", "--dir", self.directory, "--node", NODE_NAME, "--socket", self.switch.socket, "--period-ms", PERIOD_MS, *words]
+        argv = [self.switch.binaries / "vswitch-agent", "--no-state", "--dir", self.directory, "--node", self.node,
+                "--socket", self.switch.socket, "--period-ms", PERIOD_MS, *words]
         with open(self.log, "ab") as log:
             self.process = machine.spawn(argv, stdout=log, stderr=log)
 
@@ -115,17 +110,6 @@ class Manifests:
             found.setdefault((rule["policy"], rule["direction"]), []).append(rule["number"])
         there = {old: found.get((policy, direction), []) for old, (policy, direction, _) in RULES.items()}
         return {old: numbers[RULES[old][2]] for old, numbers in there.items() if len(numbers) > RULES[old][2]}
-
-    def translate(self, node, short):
-        """Has the Node give its own Egress IPs to packets that are marked for them, as an agent
-        with rights on the host would."""
-        for egress in self.switch.json("antrea", "egress"):
-            if egress["mark"]:
-                address = egress["address"]
-                family = "ip6" if ":" in address else "ip"
-                words = ["nodad"] if family == "ip6" else []
-                node.ip(short, "address", "add", address, "dev", "eth0", "preferred_lft", "0", *words)
-                node.run(short, "nft", EGRESS_RULES.format(family=family, mark=egress["mark"], address=address))
 
     @contextlib.contextmanager
     def endpoint_gone(self, service, address):

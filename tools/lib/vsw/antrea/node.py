@@ -11,19 +11,6 @@ from .world import CLIENT, DB, GATEWAY, PODS, TUNNEL, six
 # what looks at redirected packets, a Pod that comes and goes.
 NODE, OUTSIDE, PEER, INSPECT, MOVER = "node", "outside", "peer", "inspect", "mover"
 
-# What iptables of a Node does for NodePort Services: connections from outside go on to the virtual
-# address, and into the pipeline.
-NODE_PORT_RULES = """table inet vswitch {{
-  chain prerouting {{
-    type nat hook prerouting priority -100;
-    ip daddr {node} tcp dport {port} dnat ip to {virtual}
-    ip6 daddr {node6} tcp dport {port} dnat ip6 to {virtual6}
-    ip daddr {node} udp dport {port} dnat ip to {virtual}
-    ip6 daddr {node6} udp dport {port} dnat ip6 to {virtual6}
-  }}
-}}
-"""
-
 
 class Spaces:
     """Namespaces by short names; `names` maps those to what ip(8) calls them."""
@@ -53,7 +40,8 @@ class Spaces:
 
 
 class Node(Spaces):
-    """Everything around the switch of a Node; `side` says which one it is."""
+    """Everything around the switch of a Node; `side` says which one it is. What the host needs for
+    the switch is an agent's: see `HostAgent`."""
 
     SHORTS = (*(pod.name for pod in PODS), NODE, OUTSIDE, PEER, INSPECT, MOVER)
 
@@ -107,7 +95,6 @@ class Node(Spaces):
                 self.ip(NODE, "link", "set", interface, "netns", self.names[short])
         for pod in self.side.pods:
             self._pod(pod)
-        self._gateway()
         self._inspect()
         self._around()
 
@@ -136,32 +123,12 @@ class Node(Spaces):
         for gateway in self.both(world.GATEWAY_IP):
             self.ip(pod.name, "route", "add", "default", "via", gateway)
 
-    def _gateway(self):
-        self.run(NODE, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
-        self.ip(NODE, "link", "set", GATEWAY, "address", self.side.of(world.GATEWAY_MAC), "up")
-        self._addresses(NODE, GATEWAY, *within(self.both(world.GATEWAY_IP)))
-        # As antrea-agent does: Services and NodePorts go to a virtual address behind the gateway,
-        # peers' Pods to the peer's gateway.
-        for virtual, peer in zip(both(world.VIRTUAL_SERVICE), self.both(world.REMOTE_GATEWAY)):
-            self.ip(NODE, "neighbour", "add", virtual, "lladdr", world.VIRTUAL_MAC, "dev", GATEWAY, "nud", "permanent")
-            if ":" in peer:  # for IPv4 the pipeline answers (ARPResponder)
-                self.ip(NODE, "neighbour", "add", peer, "lladdr", world.VIRTUAL_MAC, "dev", GATEWAY, "nud", "permanent")
-            self.ip(NODE, "route", "add", virtual, "dev", GATEWAY)
-        services = ("10.96.0.0/12", world.VIRTUAL_NODE_PORT, world.LOAD_BALANCER, world.LOCAL_POLICY, world.EXTERNAL)
-        routes = [(to, via) for pair in services for to, via in zip(both(pair), both(world.VIRTUAL_SERVICE))]
-        routes += zip(self.both("10.10.1.0/24"), self.both(world.REMOTE_GATEWAY))
-        for to, via in routes:
-            self.ip(NODE, "route", "add", to, "via", via, "dev", GATEWAY, "onlink")
-
     def _node(self):
         self.ip(NODE, "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", self.names[OUTSIDE])
         self.ip(NODE, "link", "set", "eth0", "up")
         self._addresses(NODE, "eth0", *within(both(world.NODE)))
         for to, via in zip(both(world.INTERNET), both(world.OUTSIDE)):
             self.ip(NODE, "route", "add", to, "via", via, "dev", "eth0", "onlink")
-        rules = NODE_PORT_RULES.format(node=world.NODE, node6=six(world.NODE), port=world.NODE_PORT,
-                                       virtual=world.VIRTUAL_NODE_PORT, virtual6=six(world.VIRTUAL_NODE_PORT))
-        self.run(NODE, "nft", rules)
 
     def _outside(self):
         self.ip(OUTSIDE, "link", "set", "eth0", "up")

@@ -10,6 +10,7 @@ from . import crossing, device_pair, direct_pair, manifests, multicast_pair, pip
 from .actions import BOTH, of
 from .capture import Capture, merged, required
 from .crossing import SIDES, at
+from .host_agent import HostAgent
 from .ledger import Ledger, Ledgers
 from .member import MTU, UPLINK, Member, cable
 from .node import INSPECT, NODE, OUTSIDE, Spaces, name_tables
@@ -38,8 +39,16 @@ class Pair(Table):
         for node, switch in zip(self.nodes, self.switches):
             switch.wait_ready()
             node.attach()
+        self._prepare_hosts()
         labels = [name for name in self.node.names if name.split("@")[0] not in (world.CLIENT.name, INSPECT)]
         self.servers = stacks.Servers(self.node, labels, self.stack)
+
+    def _prepare_hosts(self):
+        """The hosts as agents leave them. Scenes then declare many different things, and the
+        document's flows declare no Node, so they have no plan."""
+        with self.told("hosts", refusals_pair.host_manifests()):
+            for node, switch in zip(self.nodes, self.switches):
+                HostAgent(switch, node.names[NODE], switch.directory, self.stack).once()
 
     def _outside(self):
         """The namespace of the world outside."""

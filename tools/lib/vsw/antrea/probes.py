@@ -51,8 +51,9 @@ class Probes(Actions):
         """By the gateway, with its address."""
         yield "isolated: db -> web2", self.denied(DB.name, WEB2.v4, HTTP), [ISOLATED], BOTH
         yield "isolated: a probe of web2 by the gateway's address", self.probed(GATEWAY, world.GATEWAY_IP, self.reaches("gateway")), [BY_ADDRESS], BOTH
-        yield ("isolated: the Node -> web2 with another address", self.probed(GATEWAY, world.NODE, self.denied(NODE, WEB2.v4, HTTP)),
-               [ISOLATED], BOTH)
+        # The host gives its own connections by the gateway the gateway's address.
+        probed = self.probed(GATEWAY, world.NODE, self.reaches("gateway"))
+        yield "isolated: a probe of web2 with the Node's address", probed, [BY_ADDRESS], BOTH
         yield "isolated: outside -> the Node -> web2", self.denied(OUTSIDE, WEB2.v4, HTTP), [ISOLATED], BOTH
         yield "isolated: client -> web2 with the gateway's address", self.spoofed, [Rule("SpoofGuard priority=0")], BOTH
 

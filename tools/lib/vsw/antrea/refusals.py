@@ -23,13 +23,10 @@ MANIFEST = Path(__file__).with_name("refusals.yaml")
 REMOTE, LOCAL, NOBODY = "10.101.255.30", "10.101.255.31", "10.101.255.32"
 LOCAL_PORT, NOBODY_PORT, HOST_PORT = 30005, 30006, 30099
 
-# The Node's kernel translates: NodePorts to the virtual address, as agents have it, and one port to
-# the Pod, as kube-proxy would.
+# The Node's kernel translates one port to the Pod, as kube-proxy would.
 HOST_RULES = """table inet refusals {{
   chain prerouting {{
     type nat hook prerouting priority -100;
-    ip daddr {node} meta l4proto {{ tcp, udp }} th dport {{ {ports} }} dnat ip to {virtual}
-    ip6 daddr {node6} meta l4proto {{ tcp, udp }} th dport {{ {ports} }} dnat ip6 to {virtual6}
     ip daddr {node} meta l4proto {{ tcp, udp }} th dport {host} dnat ip to {pod}:80
     ip6 daddr {node6} meta l4proto {{ tcp, udp }} th dport {host} dnat ip6 to [{pod6}]:80
   }}
@@ -62,12 +59,12 @@ class Refusals(Actions):
 
     def all(self):
         """In order."""
-        rules = HOST_RULES.format(node=world.NODE, node6=six(world.NODE), ports=f"{LOCAL_PORT}, {NOBODY_PORT}", host=HOST_PORT, pod=WEB2.v4,
-                                  pod6=WEB2.v6, virtual=world.VIRTUAL_NODE_PORT, virtual6=six(world.VIRTUAL_NODE_PORT))
+        rules = HOST_RULES.format(node=world.NODE, node6=six(world.NODE), host=HOST_PORT, pod=WEB2.v4, pod6=WEB2.v6)
         with contextlib.ExitStack() as stack:
             self.node.run(NODE, "nft", rules)
             stack.callback(self.node.run, NODE, "nft", "delete", "table", "inet", "refusals")
             stack.enter_context(self.manifests.also(MANIFEST))
+            self.manifests.host.settled()
             yield from self.policies()
             yield from self.traces.rejected()
             yield from self.services()

@@ -30,6 +30,22 @@ def manifests():
     return text_of(documents)
 
 
+def host_manifests():
+    """What the hosts of both Nodes are set up for: the Nodes, and where Services answer outside of
+    their cluster IPs."""
+    documents = [document("v1", "Namespace", "default")]
+    for side in SIDES:
+        for one in node_documents(side):
+            if one["kind"] == "NodeConfig":
+                one["spec"]["host"] = {"podsKeepAddresses": True}
+            documents.append(one)
+    ingress = [{"ip": one} for address in (world.LOAD_BALANCER, world.LOCAL_POLICY) for one in both(address)]
+    spec = {"type": "LoadBalancer", "clusterIPs": list(both("10.101.255.60")), "ipFamilies": ["IPv4", "IPv6"],
+            "externalIPs": list(both(world.EXTERNAL)), "ports": [{"name": "tcp", "protocol": "TCP", "port": HTTP}]}
+    documents.append(document("v1", "Service", "outside", "default", spec=spec, status={"loadBalancer": {"ingress": ingress}}))
+    return text_of(documents)
+
+
 def node_documents(side, **features):
     """A Node of the two, and how its switch is configured."""
     name, addresses = NAMES[side.number], both(side.of(world.NODE))

@@ -1,33 +1,17 @@
-"""Services and their EndpointSlices as manifests, which scenes bring, change and take away; and
-what the host does for them."""
+"""Services and their EndpointSlices as manifests, which scenes bring, change and take away; and how
+the world outside reaches them."""
 
 from .. import machine
 from . import world
 from .actions import BOTH, HTTP, of
 from .manifests import document, text_of, write
-from .node import NODE, OUTSIDE
-from .world import GATEWAY, WEB2, six
+from .node import OUTSIDE
+from .world import WEB2
 
 HERE, THERE = "k8s-node-control-plane", "k8s-node-worker-1"
 READY = {"ready": True, "serving": True, "terminating": False}
 NOT_READY = {"conditions": {"ready": False, "serving": False}}
 ENDS = {"conditions": {"ready": False, "serving": True, "terminating": True}}
-
-# NodePorts, of connections from outside and of the host's own, as an agent there would have them
-# translated.
-PORT_RULES = """table inet services {{
-  chain prerouting {{
-    type nat hook prerouting priority -100;
-    ip daddr {node} meta l4proto {{ tcp, udp }} th dport {{ {ports} }} dnat ip to {virtual}
-    ip6 daddr {node6} meta l4proto {{ tcp, udp }} th dport {{ {ports} }} dnat ip6 to {virtual6}
-  }}
-  chain output {{
-    type nat hook output priority -100;
-    ip daddr {node} meta l4proto {{ tcp, udp }} th dport {{ {ports} }} dnat ip to {virtual}
-    ip6 daddr {node6} meta l4proto {{ tcp, udp }} th dport {{ {ports} }} dnat ip6 to {virtual6}
-  }}
-}}
-"""
 
 
 def at(v4, node=None, weight=None, **more):
@@ -90,20 +74,14 @@ class Services:
         expected = endpoints(documents)
         machine.expect("the switch has these Services with their Endpoints", lambda: self._there() == expected, self._there)
 
-    def reach(self):
-        """The host's routes and translations for what is told so far."""
-        services = [one for part in self.parts.values() for one in part if one["kind"] == "Service"]
-        for one in services:
+    def reach(self, host):
+        """Has the world outside know the way to what is told so far, and waits until the agent of
+        the Node's host does."""
+        for one in (one for part in self.parts.values() for one in part if one["kind"] == "Service"):
             for target in [*one["spec"].get("externalIPs", []), *(ingress["ip"] for ingress in one["status"]["loadBalancer"]["ingress"])]:
-                family = 6 if ":" in target else 4
-                for short, *way in ((NODE, "via", of(world.VIRTUAL_SERVICE, family), "dev", GATEWAY, "onlink"), (OUTSIDE, "via", of(world.NODE, family))):
-                    self.node.ip(short, "route", "add", target, *way)
-                    self.stack.callback(self.node.ip, short, "route", "del", target)
-        numbers = sorted({each["nodePort"] for one in services for each in one["spec"]["ports"] if "nodePort" in each})
-        rules = PORT_RULES.format(node=world.NODE, node6=six(world.NODE), ports=", ".join(map(str, numbers)), virtual=world.VIRTUAL_NODE_PORT,
-                                  virtual6=six(world.VIRTUAL_NODE_PORT))
-        self.node.run(NODE, "nft", rules)
-        self.stack.callback(self.node.run, NODE, "nft", "delete", "table", "inet", "services")
+                self.node.ip(OUTSIDE, "route", "add", target, "via", of(world.NODE, 6 if ":" in target else 4))
+                self.stack.callback(self.node.ip, OUTSIDE, "route", "del", target)
+        host.settled()
 
     def _there(self):
         """As `endpoints`, by the switch."""

@@ -1,6 +1,8 @@
 """The demo: builds the node, programs it, plays the scenes, prints the table, stays for the
 user."""
 
+import contextlib
+
 from .. import daemon, machine
 from ..stage import say
 from . import node as network
@@ -8,6 +10,7 @@ from . import multicast, pipeline, scenes, stacks, traffic, world
 from .actions import HTTP, chosen
 from .agent import Agent
 from .agent_scenes import AgentScenes
+from .host_agent import HostAgent
 from .ledger import Ledger
 from .manifests import Manifests
 from .table import Table
@@ -35,8 +38,24 @@ class Show(Table):
         labels = [pod.name for pod in world.PODS if pod != world.CLIENT] + [network.NODE, network.PEER, network.OUTSIDE]
         self.servers = stacks.Servers(self.node, labels, self.stack)
 
+    def host_agent(self):
+        """An agent that has the host as it is to be for what the switch was told."""
+        host = HostAgent(self.switch, self.node.names[network.NODE], self.directory, self.stack)
+        host.start()
+        say("  vswitch-agent --host has set up the Node's host")
+        return host
+
+    def prepare_host(self):
+        """The host as agents leave it that have read the manifests. The document's flows declare no
+        Node, so they have no plan."""
+        with contextlib.ExitStack() as stack:
+            Manifests(self.switch, self.directory, stack)
+            self.host_agent().end()
+        self.switch.vsctl("antrea", "reset", "--yes")
+
     def load(self):
         """Loads the document, corrected and completed."""
+        self.prepare_host()
         self.program = program = pipeline.Program()
         for why, _ in pipeline.CORRECTIONS:
             say(f"  corrected: {why}")
@@ -66,7 +85,7 @@ class Show(Table):
         say(f"  the agent told: {told}; they came to {state['flows']} flows and {state['groups']} groups, in one transaction")
         for odd in state["degraded"]:
             say(f"  {odd['object']}: {'; '.join(problem['reason'] for problem in odd['problems'])}")
-        self.manifests.translate(self.node, network.NODE)
+        self.manifests.host = self.host_agent()
         self.agent = Agent(self.switch, self.stack)
         self.ledger = Ledger(self.switch)
 
@@ -93,6 +112,7 @@ class Show(Table):
         ours = "" if self.args.document else f"""
   vsctl antrea status; vsctl antrea rules                            # what the agent declared, and how often its rules were hit
   vsctl antrea flows pod/default/web; vsctl antrea services -o endpoints
+  vswitch-agent --host-plan; ip -n {self.node.names[network.NODE]} route   # what the host has for the switch
   $EDITOR {self.manifests.directory}/network-policy.yaml             # a second later the switch does as it says"""
         return f"""
 The node stays until Ctrl-C. In another terminal:

@@ -124,7 +124,6 @@ class Three(Spaces):
 
     def _wires(self, host):
         node = host.at("node")
-        self.run(node, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
         self.run(node, "ethtool", "-K", UPLINK, "tx", "off")
         for pod, last in PODS.items():
             self.ip(node, "link", "add", f"{pod}0", "type", "veth", "peer", "name", "eth0", "netns", self.names[host.at(pod)])

@@ -178,18 +178,15 @@ class Trunk(Spaces):
         return switch
 
     def attach(self, host):
-        """Gives the interfaces that the switch has made addresses. The host of Node 1 routes for
-        its ordinary Pods, and translates their addresses."""
-        made = {GATEWAY: (GATEWAY_MACS[host], f"{host.prefix}.1")} | ({UNDERLAY: (host.mac, host.address)} if host == ONE else {})
-        for interface, (mac, address) in made.items():
+        """Gives the Node its own address on the wire, where its host has a port there. What else
+        the host needs is an agent's."""
+        for interface in [GATEWAY] + [UNDERLAY] * (host == ONE):
             machine.expect(f"the switch makes {interface}", lambda interface=interface: interface in self.ip(host.space, "-o", "link", "show"))
-            self.ip(host.space, "link", "set", interface, "address", mac, "up")
-            self._addresses(host.space, interface, address)
         if host == ONE:
-            self.run(host.space, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+            self.ip(host.space, "link", "set", UNDERLAY, "address", host.mac, "up")
+            self._addresses(host.space, UNDERLAY, host.address)
             for router in both(f"{LINKS[0]}.1"):
                 self.ip(host.space, "route", "add", "default", "via", router)
-            self.run(host.space, "nft", MASQUERADE.format(wire=UNDERLAY))
 
     def serve(self, stack):
         """Who answers: every Pod, and the router."""
@@ -198,12 +195,6 @@ class Trunk(Spaces):
                 traffic.serve(self.names[label], label, port, stack)
             for port in (HTTP, REFUSED):
                 traffic.echo_datagrams(self.names[label], port, stack, label)
-
-
-MASQUERADE = """table inet vlans {{
-  chain postrouting {{ type nat hook postrouting priority 100; oifname "{wire}" masquerade; }}
-}}
-"""
 
 
 def manifests():
