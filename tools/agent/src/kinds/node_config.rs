@@ -16,24 +16,32 @@ pub struct NodeConfigBody {
 
 impl Spec {
     /// Whether the Node is asked to have IPv4, IPv6: as it says, or as the prefixes of its Pods
-    /// are.
+    /// are. In policy only a Node need have no such prefix: addresses of the gateway count, too.
     pub fn asked_families(&self, pod_cidrs: &[String]) -> [bool; 2] {
         match self.families {
             Some(Families::IPv4) => [true, false],
             Some(Families::IPv6) => [false, true],
             Some(Families::Dual) => [true, true],
-            None => match has_each(pod_cidrs) {
-                [false, false] => [true, false], // as the switch takes it
-                families => families,
-            },
+            None => {
+                let (cidrs, gateways) = (has_each(pod_cidrs), has_each(&self.gateway.addresses));
+                match [0, 1].map(|six| cidrs[six] || self.is_policy_only() && gateways[six]) {
+                    [false, false] => [true, false], // as the switch takes it
+                    families => families,
+                }
+            }
         }
+    }
+
+    /// Whether another plug-in has the network of Pods.
+    pub fn is_policy_only(&self) -> bool {
+        self.traffic_mode == Some(TrafficMode::NetworkPolicyOnly)
     }
 
     /// Whether the Node has IPv4, IPv6: of those that it is asked to have, those that have a prefix
     /// of Pods and an address of the gateway. One that lacks them takes nothing from the other one.
     pub fn families(&self, pod_cidrs: &[String]) -> [bool; 2] {
         let asked = self.asked_families(pod_cidrs);
-        if self.traffic_mode == Some(TrafficMode::NetworkPolicyOnly) {
+        if self.is_policy_only() {
             return asked;
         }
         let (cidrs, gateways) = (has_each(pod_cidrs), has_each(&self.gateway.addresses));

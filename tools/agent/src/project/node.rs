@@ -43,7 +43,8 @@ pub(super) fn config(
     let is_left_out = |six: usize| !has[six] && (asked[six] || all().any(|text| usize::from(is_six(text)) == six));
     for (six, family) in ["IPv4", "IPv6"].iter().enumerate().filter(|(six, _)| is_left_out(*six)) {
         let what = if six == 0 { "an IPv4" } else { "an IPv6" };
-        let reason = format!("{family} is left out: it needs {what} prefix of Pods and {what} address of the gateway");
+        let prefix = if spec.is_policy_only() { String::new() } else { format!("{what} prefix of Pods and ") };
+        let reason = format!("{family} is left out: it needs {prefix}{what} address of the gateway");
         odd.push(item.origin.error("spec", reason));
     }
     let served = |texts: &[String]| -> Vec<String> {

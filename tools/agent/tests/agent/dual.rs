@@ -40,6 +40,10 @@ impl Scene {
         assert!(self.1.scan() | self.1.scan());
     }
 
+    pub fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.0.path().join(name)).expect("readable")
+    }
+
     pub fn projection(&self) -> &Projection {
         self.1.projection()
     }

@@ -244,6 +244,30 @@ fn one_wrong_entry_of_its_own_node_leaves_the_node_in_force() {
 }
 
 #[test]
+fn in_policy_only_the_gateway_says_the_families() {
+    let mut scene = Scene::new(&[]);
+    let mut nodes = scene.text("nodes.yaml");
+    for (from, to) in [
+        ("  podCIDR: 10.10.0.0/24\n", "  unschedulable: false\n"),
+        ("  podCIDRs:\n    - 10.10.0.0/24\n    - fd00:10:10::/64\n", ""),
+        ("trafficMode: Encap", "trafficMode: NetworkPolicyOnly"),
+        ("  tunnel:\n    port: antrea-tun0\n", ""),
+    ] {
+        assert!(nodes.contains(from), "{from:?} is in it");
+        nodes = nodes.replacen(from, to, 1);
+    }
+    scene.write("nodes.yaml", &nodes);
+    assert_eq!((scene.node().families(), scene.errors("")), (v1::Families::Dual, vec![]));
+    let six = "      - fd00:10:10::1\n";
+    scene.write("nodes.yaml", &nodes.replacen(six, "", 1));
+    assert_eq!((scene.node().families(), scene.errors("")), (v1::Families::Ipv4, vec![]));
+    let services = "  serviceCIDRs:\n    - fd00:10:96::/64\n";
+    scene.write("nodes.yaml", &nodes.replacen(six, "", 1).replacen("  serviceCIDRs:\n", services, 1));
+    let [error] = &scene.errors("")[..] else { panic!("one: {:?}", scene.errors("")) };
+    assert!(error.ends_with("spec: IPv6 is left out: it needs an IPv6 address of the gateway"), "{error}");
+}
+
+#[test]
 fn an_egress_has_the_address_that_is_right() {
     let egress = |spec: &str| {
         format!(
