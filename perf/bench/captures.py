@@ -18,7 +18,7 @@ RECORD = 16  # bytes before a packet in a capture
 FILE_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)  # microseconds, Ethernet
 
 # What is played to establish connections, and what is measured. Numbers of both ends' first bytes:
-# see `_tcp_words`.
+# see `tcp_words`.
 HANDSHAKE = {TCP: ("syn", "synack", "ack"), UDP: ("data", "rdata")}
 FROM_SERVER = ("synack", "rdata")
 CLIENT_START, SERVER_START = 1000, 5000
@@ -70,7 +70,7 @@ class Traffic:
         data = b"x" * room if phase in ("data", "rdata") else b""
         ends = (server, client, 80, port) if phase in FROM_SERVER else (client, server, port, 80)
         if self.protocol == TCP:
-            return ip_frame(*macs, *ends[:2], TCP, tcp_header(*ends[2:], *_tcp_words(phase)) + data)
+            return ip_frame(*macs, *ends[:2], TCP, tcp_header(*ends[2:], *tcp_words(phase)) + data)
         return ip_frame(*macs, *ends[:2], UDP, struct.pack("!HHHH", *ends[2:], 8 + len(data), 0) + data)
 
     def _size(self, number):
@@ -96,7 +96,7 @@ class Traffic:
         write(path, (self.frame(phase, number) for number in shuffled(numbers, 2 if phase in FROM_SERVER else 1)))
 
 
-def _tcp_words(phase):
+def tcp_words(phase):
     """Flags, sequence and acknowledged number; both ends have sent a SYN when there is data, which
     fits their windows for ever."""
     client, server = CLIENT_START + 1, SERVER_START + 1

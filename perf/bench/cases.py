@@ -1,7 +1,7 @@
 """All cases by name. A case is a function `case(bench, device, round_)` that measures one of its
 devices ("switch", "ovs", "testpmd") once and returns a Sample."""
 
-from . import cluster, established, flows, forwarding, guests, latency, opening, stress, tunnel, vhost, workers
+from . import cluster, established, flows, forwarding, gateway, guests, latency, opening, stress, tunnel, vhost, workers
 from .captures import IMIX, UDP, Traffic
 
 CASES = {"l2-pcap-null": forwarding.l2_pcap_null, "vhost-virtio-user": vhost.circulating, "guest-tcp": guests.tcp}
@@ -37,12 +37,18 @@ CASES |= {
     "miss-storm": stress.case(1000, stress.storm, "while another port floods packets of which none is like one before", attacker=True),
 }
 CASES |= {"latency-l2": latency.case(latency.learning), "latency-pod": latency.case(latency.pods)}
+CASES |= {f"gateway-{mode}-{way}": gateway.case(mode, way) for way in gateway.TITLES for mode in ("shared", "local")}
 CASES |= {f"antrea-{pods}": cluster.case(pods) for pods in (1000, 10_000)}
 
 
 def devices(name):
     """The devices that a case measures, in turn."""
     return getattr(CASES[name], "devices", ("switch", "testpmd"))
+
+
+def needs_agent(name):
+    """A case whose switch is told by an agent."""
+    return name.startswith("gateway-")
 
 
 def needs_generator(name):

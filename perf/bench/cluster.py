@@ -289,13 +289,10 @@ class _Ovs:
 
 def _keep(bench, dut, name):
     """What the bridge has, as a bundle for ovs-ofctl."""
-    meters = re.findall(r"meter=(\d+) .*?bands=\s*type=drop rate=(\d+) burst_size=(\d+)", dut.daemon.vsctl("dump-meters", "br0"))
+    there = document.dumped(dut.daemon, "br0")
     # A meter is not of a bundle; each is added by itself (`Ovs.bundle`).
-    lines = [f"meter meter={number},pktps,burst,bands=type=drop,rate={rate},burst_size={burst}" for number, rate, burst in meters]
-    lines += [f"group add {line.strip()}" for line in dut.daemon.vsctl("dump-groups", "br0").splitlines() if "group_id=" in line]
-    for line in dut.dump_flows().splitlines():
-        if " actions=" in line:
-            lines.append(f"flow add {portable_line(line)}")
+    lines = [f"meter {line}" for line in there.meters] + [f"group add {line}" for line in there.groups]
+    lines += [f"flow add {portable_line(line)}" for line in there.flows]
     (bench.directory / name).write_text("\n".join(lines) + "\n")
 
 

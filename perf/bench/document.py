@@ -42,6 +42,14 @@ def program(traffic):
     return Program([numbered(line) for line in flows], [numbered(line) for line in groups], [METER])
 
 
+def dumped(switch, bridge):
+    """What a bridge of a running switch (`vsw.daemon.Switch`) has, without counters."""
+    meters = re.findall(r"meter=(\d+) .*?bands=\s*type=drop rate=(\d+) burst_size=(\d+)", switch.vsctl("dump-meters", bridge))
+    groups = [line.strip() for line in switch.vsctl("dump-groups", bridge).splitlines() if "group_id=" in line]
+    flows = [line.strip() for line in switch.vsctl("dump-flows", "--no-names", "--no-stats", bridge).splitlines() if "actions=" in line]
+    return Program(flows, groups, [f"meter={number},pktps,burst,bands=type=drop,rate={rate},burst_size={burst}" for number, rate, burst in meters])
+
+
 def guards(count):
     """Flows that hold `count` Pods to their IPv6 addresses in neighbour discovery, the client
     first, as an agent writes them."""

@@ -91,6 +91,14 @@ class Ovs:
         self.vsctl("add-port", "br0", name, "--", "set", "Interface", name, "type=dpdkvhostuserclient", f"ofport_request={number}",
                    f"options:vhost-server-path={path}")
 
+    def add_bridge(self, name):
+        """Adds a bridge without flows."""
+        self.vsctl("add-br", name, "--", "set", "bridge", name, "datapath_type=netdev", "fail_mode=secure", "protocols=OpenFlow10,OpenFlow15")
+
+    def add_patch(self, name, number, bridge, peer):
+        """Adds one end of a patch."""
+        self.vsctl("add-port", bridge, name, "--", "set", "Interface", name, "type=patch", f"ofport_request={number}", f"options:peer={peer}")
+
     def del_port(self, name):
         """Removes a port and its device."""
         self.vsctl("del-port", self.bridge_of.pop(name, "br0"), name)
@@ -124,15 +132,15 @@ class Ovs:
         affinity = ",".join(f"{queue}:{core}" for queue, core in enumerate(cores))
         self.vsctl("set", "Interface", name, f'other_config:pmd-rxq-affinity="{affinity}"')
 
-    def load(self, program):
-        """Adds a Program of flows, groups and meters."""
+    def load(self, program, bridge="br0"):
+        """Adds a Program of flows, groups and meters to a bridge."""
         for line in program.meters:
-            self.ofctl("add-meter", "br0", line)
+            self.ofctl("add-meter", bridge, line)
         for kind in ("groups", "flows"):
             if lines := getattr(program, kind):
                 path = self.directory / kind
                 path.write_text("\n".join(lines) + "\n")
-                self.ofctl(f"add-{kind}", "br0", path)
+                self.ofctl(f"add-{kind}", bridge, path)
 
     def bundle(self, path):
         """Does to groups and flows what the lines of a file say, in one transaction, as OpenFlow

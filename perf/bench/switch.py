@@ -50,9 +50,13 @@ class Switch:
         """Adds a vhost-user port that connects to this socket."""
         self.daemon.vsctl("add-port", "br0", name, "--type", "vhost-user", "--number", number, "--mode", "client", "--path", path)
 
-    def add_patch(self, name, number):
-        """Adds a port that leads nowhere: one end of a patch."""
-        self.daemon.vsctl("add-port", "br0", name, "--type", "patch", "--number", number, "--peer", f"{name}-end")
+    def add_bridge(self, name):
+        """Adds a bridge without flows."""
+        self.daemon.vsctl("add-br", name, "--fail-mode", "secure")
+
+    def add_patch(self, name, number, bridge="br0", peer=None):
+        """Adds one end of a patch. Without a peer it leads nowhere."""
+        self.daemon.vsctl("add-port", bridge, name, "--type", "patch", "--number", number, "--peer", peer or f"{name}-end", "--no-flood")
 
     def del_port(self, name):
         """Removes a port and its device."""
@@ -77,12 +81,12 @@ class Switch:
         for queue, core in enumerate(cores):
             self.daemon.vsctl("worker-rxq-pin", name, queue, core)
 
-    def load(self, program):
-        """Makes a Program of flows, groups and meters the bridge's."""
+    def load(self, program, bridge="br0"):
+        """Makes a Program of flows, groups and meters a bridge's."""
         lines = [f"{kind} add {line}" for kind in ("meter", "group", "flow") for line in getattr(program, f"{kind}s")]
         path = self.directory / "bundle"
         path.write_text("\n".join(lines) + "\n")
-        self.daemon.vsctl("bundle", "br0", path)
+        self.daemon.vsctl("bundle", bridge, path)
 
     def ports(self, *bridge):
         """{name: (packets received, packets sent)}."""
