@@ -28,7 +28,7 @@ UNDERLAY = "brphy"
 V4 = addresses.V4
 NODE_PORT, CLUSTER_PORT, HOST_PORT, OUTSIDE_PORT = addresses.LOCAL_POD, 80, 22, 80
 VIRTUAL_MAC = "aa:bb:cc:dd:ee:ff"
-PREFERRED = 0.98  # of what a port sends to another one, what has to come out there
+ARRIVING = 0.98  # of what a port sends to another one, what has to come out there
 SOON_S = 30.0
 
 
@@ -205,7 +205,7 @@ def came(before, after, legs):
     gone = {name: tuple(now - then for now, then in zip(after[name], before[name])) for name in after if name in before}
     for leg in legs:
         received, sent = gone[leg.enters][0], gone[leg.leaves][1]
-        if not received or not PREFERRED < sent / received < 2 - PREFERRED:
+        if not received or not ARRIVING < sent / received < 2 - ARRIVING:
             raise Failure(f"{received} packets came in by {leg.enters}, {sent} left by {leg.leaves}: {gone}")
 
 
