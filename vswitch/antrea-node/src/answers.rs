@@ -167,7 +167,7 @@ fn gone(token: &[u8]) -> AntreaError {
 fn refusal(category: PacketCategory, packet: &Packet) -> Option<PacketOut> {
     let Received { front, len } = packet.received.as_ref()?;
     let codes = if category == PacketCategory::ServiceReject { (3, 4) } else { (10, 1) };
-    let answer = refuse(front, *len, Refusal { reset: true, icmp: codes.0, icmp6: codes.1 })?;
+    let answer = refuse(front, *len, Refusal { reset: true, icmp: codes.0, icmp6: codes.1, mtu: 0 })?;
     let mut metadata = FlowKey::default();
     for field in [Field::InPort, Field::TunId, Field::TunSrc, Field::TunDst, Field::TunIpv6Src, Field::TunIpv6Dst] {
         metadata.set(field, packet.metadata.get(field));

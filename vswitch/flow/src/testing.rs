@@ -336,8 +336,10 @@ pub(crate) fn action() -> BoxedStrategy<Action> {
             let codes = (any::<bool>(), select(vec![0, 3, 10, 15]), 0u8..=8);
             prop_oneof![
                 3 => vec(inner.clone(), 0..4).prop_map(|actions| Action::Clone(actions.into())),
-                1 => (codes, vec(inner, 0..4)).prop_map(|((reset, icmp, icmp6), actions)| {
-                    Action::Reject(Box::new(Reject { reset, icmp, icmp6, actions: actions.into() }))
+                1 => (codes, select(vec![0, 0, 68, 1400]), vec(inner, 0..4)).prop_map(|((reset, icmp, icmp6), mtu, actions)| {
+                    let codes = Reject { reset, icmp, icmp6, ..Reject::default() };
+                    let how = if mtu == 0 { codes } else { Reject { mtu, ..Reject::default() } };
+                    Action::Reject(Box::new(Reject { actions: actions.into(), ..how }))
                 }),
             ]
         })

@@ -154,6 +154,7 @@ fn reject(message: &v1::RejectAction) -> Result<Reject, TextError> {
         reset,
         icmp: code("reject.icmp_code", message.icmp_code, default.icmp)?,
         icmp6: code("reject.icmp6_code", message.icmp6_code, default.icmp6)?,
+        mtu: message.mtu.map_or(Ok(default.mtu), |mtu| narrow16("reject.mtu", mtu))?,
         actions: list(&message.actions)?.into(),
     })
 }

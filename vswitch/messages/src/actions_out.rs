@@ -107,6 +107,7 @@ fn reject(action: &Reject) -> v1::RejectAction {
         icmp_code: Some(action.icmp.into()),
         icmp6_code: Some(action.icmp6.into()),
         actions: messages(&action.actions),
+        mtu: (action.mtu != 0).then_some(action.mtu.into()),
     }
 }
 

@@ -130,10 +130,12 @@ fn every_action() -> Vec<Action> {
         Action::CtClear,
         Action::CtForget,
         Action::Reject(Box::default()),
+        Action::Reject(Box::new(Reject { mtu: 1400, ..Reject::default() })),
         Action::Reject(Box::new(Reject {
             reset: false,
             icmp: 3,
             icmp6: 4,
+            mtu: 0,
             actions: [Action::CtClear, Action::Output { port: port::IN_PORT, max_len: None }].into(),
         })),
         Action::DeleteField(Field::TunMetadata7),

@@ -2,7 +2,7 @@
 
 use super::{Op, arp, ethernet, ip, l4, nd};
 use crate::observe::DropReason;
-use crate::packet::{checksum, ethertype, icmp, tcp, udp};
+use crate::packet::{Headers, checksum, ethertype, icmp, tcp, udp};
 use vswitch_dpdk::{Csum, Mbuf};
 use vswitch_flow::extract::Layers;
 
@@ -103,12 +103,16 @@ impl Packet {
     }
 
     /// Bytes of the packet, without what lies behind its IP packet: what `check_pkt_larger` looks
-    /// at.
+    /// at. Of one that a device will segment, those of a segment: no longer packet is ever sent.
     #[must_use]
     pub fn content_len(&self) -> usize {
-        match self.layers.l3_end {
+        let whole = match self.layers.l3_end {
             ABSENT => self.mbuf.len(),
             end => self.mbuf.len().min(end.into()),
+        };
+        match self.mbuf.gso_size() {
+            0 => whole,
+            size => Headers::of(&self.mbuf).map_or(whole, |all| whole.min(all.payload_start() + usize::from(size))),
         }
     }
 

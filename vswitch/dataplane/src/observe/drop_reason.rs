@@ -89,7 +89,7 @@ drop_reasons! {
     TunnelOption = 58, "tunnel_option", "A packet came by Geneve with a critical option that is not mapped to a field, or its options do not fit.";
     TunnelDepth = 59, "tunnel_depth", "More than two tunnels inside one another.";
     TunnelEcn = 60, "tunnel_ecn", "A packet came by a tunnel with congestion marked outside, and inside none that can be told so (RFC 6040).";
-    PathMtu = 61, "path_mtu", "A packet for a tunnel that is longer than what leaves there may be; its sender is told so, if it may be and was not just now.";
+    PathMtu = 61, "path_mtu", "A packet that is longer than what leaves by its tunnel may be, or than a flow lets pass; its sender is told so, if it may be and was not just now.";
     Rejected = 62, "rejected", "A flow refused it: its sender is told, if he may be and was not told too much just now.";
     RejectRate = 63, "reject_rate", "A refused packet whose sender was not told: its port has had as many answers lately as it may.";
     SpoofVtep = 64, "spoof_vtep", "It was for our end of tunnels, and came in by a port that is not of the underlay: a Pod may not speak as another Node.";

@@ -1,11 +1,11 @@
 //! The answer to a packet that is refused: a reset of TCP (RFC 9293, 3.10.7.1), or "destination
-//! unreachable" (RFC 792; RFC 4443, 3.1).
+//! unreachable" (RFC 792; RFC 4443, 3.1). Or the sender is told that the packet is too long.
 //!
 //! It comes as from the receiver: ends exchanged on every layer, tags as they were. Errors are told
 //! as in [`super::too_big`], which has the rules whom to tell.
 
 use super::checksum::{Sum, pseudo_v4, pseudo_v6};
-use super::too_big::{hosts_v4, hosts_v6, turned, v4, v6};
+use super::too_big::{IPV6_MTU, hosts_v4, hosts_v6, too_big, turned, v4, v6};
 use super::{Headers, L4, icmp, tcp};
 
 /// Flags of TCP.
@@ -17,7 +17,6 @@ const ACK: u8 = 0x10;
 /// ICMP and ICMPv6: destination unreachable.
 const UNREACHABLE_V4: u8 = 3;
 const UNREACHABLE_V6: u8 = 1;
-
 /// ICMPv6: redirect, which is no error, and not to be answered either (RFC 4443, 2.4 e.2).
 const REDIRECT_V6: u8 = 137;
 
@@ -30,20 +29,23 @@ pub struct Refusal {
     pub icmp: u8,
     /// Code of ICMPv6.
     pub icmp6: u8,
+    /// Longest IP packet that gets through: that is told, and nothing else. 0: not that.
+    pub mtu: u16,
 }
 
 /// The frame that answers a packet of `len` bytes (`front`: the first
 /// [`super::too_big::QUOTED_MAX`] of them, from the Ethernet header, or all). None: it must not be
 /// answered (RFC 1122, 3.2.2; RFC 4443, 2.4 e; RFC 9293, 3.10.7.1: errors, resets, packets from or
-/// for more than one), it is a fragment, it is not IP, or its headers contradict it.
-///
-/// A first fragment might be answered. But behind a reassembly nobody knows any more which of a
-/// datagram's fragments came in as what.
+/// for more than one), it is not IP, its headers contradict it, or it is a fragment: behind a
+/// reassembly which fragment came in as what is not known.
 #[must_use]
 pub fn refuse(front: &[u8], len: usize, how: Refusal) -> Option<Vec<u8>> {
     let (frame, ip, headers) = turned(front, len)?;
     if headers.fragment {
         return None;
+    }
+    if how.mtu != 0 {
+        return too_big(front, len, if headers.ipv4 { how.mtu } else { how.mtu.max(IPV6_MTU) });
     }
     if headers.protocol == tcp::PROTOCOL && how.reset {
         let segment = reset(ip, &headers)?;
@@ -132,7 +134,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const HOW: Refusal = Refusal { reset: true, icmp: 10, icmp6: 1 };
+    const HOW: Refusal = Refusal { reset: true, icmp: 10, icmp6: 1, mtu: 0 };
 
     /// What answers a packet, of which no more is shown than may be needed.
     fn answer(packet: &[u8], how: Refusal) -> Option<Vec<u8>> {

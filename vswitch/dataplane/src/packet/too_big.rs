@@ -16,6 +16,10 @@ const MESSAGE_V6_MAX: usize = 1280;
 /// Bytes of a packet, from its Ethernet header, that a message may need.
 pub const QUOTED_MAX: usize = MESSAGE_V6_MAX + 22;
 
+/// IPv6 packets of this length get through everywhere (RFC 8200, 5): a sender is not told to send
+/// shorter ones.
+pub const IPV6_MTU: u16 = 1280;
+
 /// The authentication header (RFC 4302): its first byte says what is behind it.
 const AUTHENTICATION: u8 = 51;
 

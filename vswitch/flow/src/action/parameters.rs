@@ -54,9 +54,10 @@ impl Default for Controller {
 
 /// `reject(...)`: an action of this switch, which Open vSwitch has not. The answer to the packet
 /// *as it came in* is made, and goes through the actions: for TCP a reset (RFC 9293, 3.10.7.1),
-/// else "destination unreachable". Who must not be answered is not (RFC 1122, 3.2.2; RFC 4443, 2.4
-/// e). The packet itself is left as it is. As most actions it has no place in an action set, nor in
-/// buckets, which are such sets: there it does nothing.
+/// else "destination unreachable"; with an MTU "fragmentation needed" or "packet too big". Who must
+/// not be answered is not (RFC 1122, 3.2.2; RFC 4443, 2.4 e). The packet itself is left as it is.
+/// As most actions it has no place in an action set, nor in buckets, which are such sets: there it
+/// does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reject {
     /// TCP is answered by a reset; else as everything is.
@@ -65,6 +66,8 @@ pub struct Reject {
     pub icmp: u8,
     /// Code of ICMPv6 type 1.
     pub icmp6: u8,
+    /// Longest IP packet that gets through (RFC 1191, RFC 8201); 0: the packet is not too long.
+    pub mtu: u16,
     /// What becomes of the answer.
     pub actions: Box<[Action]>,
 }
@@ -73,7 +76,7 @@ impl Default for Reject {
     /// As firewalls refuse: "communication administratively prohibited" (RFC 1812, 5.2.7.1: the
     /// host, 10; RFC 4443, 3.1: 1).
     fn default() -> Self {
-        Self { reset: true, icmp: 10, icmp6: 1, actions: Box::default() }
+        Self { reset: true, icmp: 10, icmp6: 1, mtu: 0, actions: Box::default() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What single actions must be, wherever they stand: asked by [`super::check`], and by the parser
 //! of text, which knows where in the text something is wrong.
 
-use super::{BAD_ARGUMENT, BAD_SET, Nat, PortNo, limits, port};
+use super::{BAD_ARGUMENT, BAD_SET, Nat, PortNo, Reject, limits, port};
 use crate::field::Format;
 use crate::field::number::{ETH_QINQ, ETH_VLAN, VLAN_PRESENT};
 use crate::{Field, Refusal, Subfield};
@@ -33,9 +33,22 @@ pub(crate) fn truncated(port: PortNo, max_len: u16) -> Rule {
     })
 }
 
+/// IP packets of this length get through everywhere (RFC 791).
+const MTU_MIN: u16 = 68;
+
 /// Codes of "destination unreachable" for `reject`: of ICMP (RFC 1812, 5.2.7.1) and ICMPv6 (RFC
-/// 4443, 3.1; RFC 8883, 3).
-pub(crate) fn reject(icmp: u8, icmp6: u8) -> Rule {
+/// 4443, 3.1; RFC 8883, 3). Or an MTU, which has no code beside it.
+pub(crate) fn reject(reject: &Reject) -> Rule {
+    let Reject { reset, icmp, icmp6, mtu, .. } = *reject;
+    need(mtu == 0 || mtu >= MTU_MIN, || {
+        let reason = format!("mtu={mtu}: every link carries IP packets of {MTU_MIN} bytes");
+        Refusal::new(BAD_ARGUMENT, reason).hint("68 to 65535: bytes of an IP packet").field("mtu")
+    })?;
+    let default = Reject::default();
+    need(mtu == 0 || (reset, icmp, icmp6) == (default.reset, default.icmp, default.icmp6), || {
+        let reason = format!("mtu={mtu}: who is told of an MTU is told nothing else");
+        Refusal::new(BAD_ARGUMENT, reason).hint("leave out tcp, icmp and icmp6, or mtu").field("mtu")
+    })?;
     // 4 tells of an MTU, which would be 0.
     need(icmp <= 15 && icmp != 4, || {
         let reason = format!("icmp={icmp}: no code of ICMP's destination unreachable that refuses");

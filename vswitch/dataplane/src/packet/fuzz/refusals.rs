@@ -24,8 +24,8 @@ pub fn refusals(input: &[u8]) -> usize {
         parts.repair(&mut frame);
     }
     let front = &frame[..frame.len().min(QUOTED_MAX)];
-    let how = Refusal { reset: flags & 2 != 0, icmp, icmp6 };
     let mtu = u16::from_be_bytes(mtu);
+    let how = Refusal { reset: flags & 2 != 0, icmp, icmp6, mtu: if flags & 4 != 0 { mtu } else { 0 } };
     let answers = [refuse(front, frame.len(), how), too_big(front, frame.len(), mtu)];
     for answer in answers.iter().flatten() {
         check(&frame, answer);

@@ -94,10 +94,10 @@ impl Translator<'_, '_> {
     pub(super) fn reject(&mut self, reject: &Reject, frame: &Frame<'_>) {
         let (metadata, defined) = self.taken_along();
         let (bridge, table, cookie) = (self.bridge, frame.table, frame.cookie);
-        let reject = Arc::new(reject.clone());
+        let (mtu, reject) = (reject.mtu, Arc::new(reject.clone()));
         let sent = self.count(Counted::Rejects);
         self.push(Op::Reject(Box::new(RejectOp { bridge, table, cookie, reject, metadata, defined, sent })));
-        self.reason.get_or_insert(DropReason::Rejected);
+        self.reason.get_or_insert(if mtu == 0 { DropReason::Rejected } else { DropReason::PathMtu });
         self.detail(|| {
             "The sender is told, if he may be. The answer goes through these actions as a packet of its own.".to_owned()
         });

@@ -19,6 +19,7 @@ use crate::worker::slow::execute::Origin;
 use crate::worker::step::StepContext;
 use vswitch_dpdk::Csum;
 use vswitch_flow::Field;
+use vswitch_flow::action::Reject;
 
 /// Bytes of a packet that are kept. Two tags, the longest IPv4 header and TCP without options are
 /// 102; IPv6 has some extension headers.
@@ -108,7 +109,8 @@ impl StepContext<'_> {
         if !self.budget.rejects.take(self.now) {
             return self.count_drop_in(origin.port, DropReason::RejectRate);
         }
-        let how = Refusal { reset: op.reject.reset, icmp: op.reject.icmp, icmp6: op.reject.icmp6 };
+        let Reject { reset, icmp, icmp6, mtu, .. } = *op.reject;
+        let how = Refusal { reset, icmp, icmp6, mtu };
         let mut buffer = [0; QUOTED_MAX];
         // A checksum that is left to a device is quoted unfinished: who is told looks for his
         // socket, no further.

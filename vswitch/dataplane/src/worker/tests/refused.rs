@@ -137,6 +137,69 @@ fn in_clones_and_groups_the_packet_is_the_same() {
     }
 }
 
+/// Behind the tracker, which has translated it: who is told knows his own packet.
+#[test]
+fn who_sends_too_long_packets_is_told_how_long_they_may_be() {
+    let lines = [
+        "priority=9,ip,actions=check_pkt_larger(114)->NXM_NX_REG0[0],ct(commit,zone=5,table=1,nat(dst=10.0.0.2:8080))",
+        "priority=9,ipv6,actions=check_pkt_larger(114)->NXM_NX_REG0[0],ct(commit,zone=5,table=1,nat(dst=[fd00::2]:8080))",
+        "table=1,priority=9,reg0=1,actions=reject(mtu=100,IN_PORT)",
+        "table=1,priority=8,actions=output:3",
+    ];
+    for cache in [true, false] {
+        let mut bed = bed(cache, &lines);
+        let mut told = 0;
+        for (v6, tcp) in [(false, None), (false, Some((SYN, 7, 0))), (true, None), (true, Some((SYN, 7, 0)))] {
+            let sent = |len| Packet { v6, tcp, ends: ENDS, len, ttl: 64, tagged: false }.bytes();
+            for _ in 0..3 {
+                bed.receive(1, &sent(20));
+                assert_eq!(bed.ports(), [3], "cache {cache}, v6 {v6}, {tcp:?}");
+                let long = sent(200);
+                bed.receive(1, &long);
+                let all = bed.sent();
+                let [(1, answer)] = &all[..] else { panic!("cache {cache}, v6 {v6}, {tcp:?}: {all:02x?}") };
+                let (to, from) = (Headers::of_bytes(answer).expect("IP"), Headers::of_bytes(&long).expect("IP"));
+                let error = &answer[to.l4_start()..];
+                // IPv6 has no links that carry less than 1280 bytes.
+                let wanted: [u8; 4] = if v6 { [0, 0, 5, 0] } else { [0, 0, 0, 100] };
+                assert_eq!((&error[..2], &error[4..8]), (if v6 { &[2, 0][..] } else { &[3, 4] }, &wanted[..]));
+                assert_eq!(answer[to.l4_start() + 8..to.end], long[from.l2_len..from.end], "quoted as it was sent");
+                assert_eq!((&answer[..6], &answer[6..12]), (&long[6..12], &long[..6]));
+                told += 1;
+            }
+        }
+        assert_eq!(bed.totals(1).rx_drops[DropReason::PathMtu.index()], told);
+        assert_eq!(bed.pool.in_use(), 0);
+    }
+}
+
+/// A packet that a device will segment is as long as its segments.
+#[test]
+fn segments_are_too_long_not_the_packet_that_has_them_all() {
+    use crate::packet::L4;
+    use crate::packet::testing::{Spec, cut};
+    use vswitch_dpdk::{Burst, Csum};
+    for (longest, ports) in [(1054, vec![3, 3, 3]), (1053, vec![1])] {
+        let mut bed = bed(
+            true,
+            &[
+                &format!("priority=9,tcp,actions=check_pkt_larger({longest})->NXM_NX_REG0[0],resubmit(,1)"),
+                "table=1,priority=9,reg0=1,actions=reject(mtu=1039,IN_PORT)",
+                "table=1,priority=8,actions=output:3",
+            ],
+        );
+        let mut mbuf = cut(&bed.pool, &Spec::plain(true, L4::Tcp, 3000).partial(), &[]);
+        mbuf.set_csum(Csum::Partial);
+        mbuf.set_gso_size(1000);
+        let mut burst = Burst::new();
+        burst.push(mbuf).expect("room");
+        bed.big_frames();
+        bed.walk.burst(&mut burst, crate::port::PortId(1), bed.now);
+        bed.walk.flush();
+        assert_eq!(bed.ports(), ports, "{longest}");
+    }
+}
+
 /// Which of a datagram's fragments came in as what nobody knows behind the reassembly.
 #[test]
 fn fragments_are_not_answered_before_nor_behind_ct() {

@@ -26,10 +26,6 @@ const ALWAYS_FITS: usize = 900;
 /// No limit.
 pub(in crate::worker) const ANY: usize = usize::MAX;
 
-/// IPv6 packets of this length get through everywhere (RFC 8200, 5): a sender is not told to send
-/// shorter ones.
-const IPV6_MTU: u16 = 1280;
-
 /// Longest inner frame that a port can carry.
 fn room_of(view: &PortView, op: &EncapOp) -> usize {
     let mtu = view.frame_max - L2_OVERHEAD.min(view.frame_max);
@@ -101,7 +97,7 @@ impl StepContext<'_> {
         }
         let Some(facts) = facts.filter(|_| self.budget.too_bigs.take(self.now)) else { return };
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-        let mtu = if is_ipv4(mbuf, l3) { mtu } else { mtu.max(IPV6_MTU) };
+        let mtu = if is_ipv4(mbuf, l3) { mtu } else { mtu.max(too_big::IPV6_MTU) };
         let mut front = [0; too_big::QUOTED_MAX];
         let front = &mut front[..mbuf.len().min(too_big::QUOTED_MAX)];
         let message = mbuf.read(0, front).then(|| too_big::too_big(front, mbuf.len(), mtu)).flatten();

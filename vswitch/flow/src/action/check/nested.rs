@@ -22,7 +22,7 @@ impl Checker<'_> {
     /// The list is for another packet than the flow's: what the flow matches says nothing of it, as
     /// in a packet-out.
     pub(super) fn reject(&mut self, reject: &Reject) -> Check {
-        rules::reject(reject.icmp, reject.icmp6)?;
+        rules::reject(reject)?;
         let (matching, facts) = (self.matching.take(), self.facts.take());
         self.sub_list(&reject.actions, Outer::Clone)?;
         (self.matching, self.facts) = (matching, facts);

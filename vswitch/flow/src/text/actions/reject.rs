@@ -1,5 +1,5 @@
-//! `reject(tcp=reset,icmp=3,icmp6=4,IN_PORT)`: how the packet is refused, then what becomes of the
-//! answer.
+//! `reject(tcp=reset,icmp=3,icmp6=4,IN_PORT)`, `reject(mtu=1400,IN_PORT)`: how the packet is
+//! refused, then what becomes of the answer.
 
 use super::format::{self, Printer};
 use super::parse::Parser;
@@ -24,6 +24,7 @@ pub(super) fn parse<'a>(parser: &mut Parser<'a>, token: &Token<'a>) -> Result<Ac
             }
             "icmp" if form == Form::Value => reject.icmp = source.u8("code of ICMP", value)?,
             "icmp6" if form == Form::Value => reject.icmp6 = source.u8("code of ICMPv6", value)?,
+            "mtu" if form == Form::Value => reject.mtu = source.u16("MTU", value)?,
             // Behind the parameters comes the list, of which this is the first action.
             _ => {
                 reject.actions = parser.list(rest)?.into();
@@ -31,13 +32,13 @@ pub(super) fn parse<'a>(parser: &mut Parser<'a>, token: &Token<'a>) -> Result<Ac
             }
         }
     }
-    source.judged(token.value, rules::reject(reject.icmp, reject.icmp6))?;
+    source.judged(token.value, rules::reject(&reject))?;
     Ok(Action::Reject(Box::new(reject)))
 }
 
 /// What is not as if it was not given, and the list.
 pub(super) fn print(reject: &Reject, printer: &mut Printer<'_>) {
-    let Reject { reset, icmp, icmp6, actions } = reject;
+    let Reject { reset, icmp, icmp6, mtu, actions } = reject;
     let default = Reject::default();
     printer.text("reject(");
     if *reset != default.reset {
@@ -49,6 +50,9 @@ pub(super) fn print(reject: &Reject, printer: &mut Printer<'_>) {
     }
     if *icmp6 != default.icmp6 {
         printer.push(format_args!("icmp6={icmp6},"));
+    }
+    if *mtu != default.mtu {
+        printer.push(format_args!("mtu={mtu},"));
     }
     format::list(actions, printer);
     printer.text(")");

@@ -93,15 +93,16 @@ fn lists_without_actions() {
 #[test]
 fn refusals_have_parameters_and_then_a_list() {
     let in_port = Action::Output { port: port::IN_PORT, max_len: None };
-    for (text, reset, icmp, icmp6, printed) in [
-        ("reject(IN_PORT)", true, 10, 1, "reject(IN_PORT)"),
-        ("reject(tcp=reset,icmp=10,icmp6=1,IN_PORT)", true, 10, 1, "reject(IN_PORT)"),
-        ("reject(icmp6=4,icmp=3,IN_PORT)", true, 3, 4, "reject(icmp=3,icmp6=4,IN_PORT)"),
-        ("reject(tcp=icmp,IN_PORT)", false, 10, 1, "reject(tcp=icmp,IN_PORT)"),
-        ("REJECT( icmp:0 , IN_PORT )", true, 0, 1, "reject(icmp=0,IN_PORT)"),
+    for (text, reset, icmp, icmp6, mtu, printed) in [
+        ("reject(IN_PORT)", true, 10, 1, 0, "reject(IN_PORT)"),
+        ("reject(tcp=reset,icmp=10,icmp6=1,IN_PORT)", true, 10, 1, 0, "reject(IN_PORT)"),
+        ("reject(icmp6=4,icmp=3,IN_PORT)", true, 3, 4, 0, "reject(icmp=3,icmp6=4,IN_PORT)"),
+        ("reject(tcp=icmp,IN_PORT)", false, 10, 1, 0, "reject(tcp=icmp,IN_PORT)"),
+        ("REJECT( icmp:0 , IN_PORT )", true, 0, 1, 0, "reject(icmp=0,IN_PORT)"),
+        ("reject(mtu=1400,IN_PORT)", true, 10, 1, 1400, "reject(mtu=1400,IN_PORT)"),
     ] {
         let action = one(text);
-        let expected = Reject { reset, icmp, icmp6, actions: [in_port.clone()].into() };
+        let expected = Reject { reset, icmp, icmp6, mtu, actions: [in_port.clone()].into() };
         assert_eq!(action, Action::Reject(Box::new(expected)), "{text}");
         let mut out = String::new();
         format_actions(&[action], Style::default(), &NoNames, &mut out);
@@ -160,6 +161,9 @@ fn errors_say_where_and_how() {
         ("reject(icmp=256,IN_PORT)", 13, "code of ICMP", ""),
         ("reject(icmp=4,IN_PORT)", 8, "0 to 15 but 4", "OFPBAC_BAD_ARGUMENT"),
         ("reject(icmp6=9,IN_PORT)", 8, "0 to 8", "OFPBAC_BAD_ARGUMENT"),
+        ("reject(mtu=67,IN_PORT)", 8, "68 to 65535", "OFPBAC_BAD_ARGUMENT"),
+        ("reject(mtu=65536,IN_PORT)", 12, "MTU", ""),
+        ("reject(icmp=3,mtu=1400,IN_PORT)", 8, "leave out tcp, icmp and icmp6", "OFPBAC_BAD_ARGUMENT"),
         ("reject(IN_PORT,icmp=3)", 16, "no action or port", ""),
     ] {
         let error = error(text);
