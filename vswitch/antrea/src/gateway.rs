@@ -64,6 +64,8 @@ pub struct GatewayBridge {
     pub port: String,
     /// There is no port on the wire.
     pub no_uplink: bool,
+    /// Longest IP packet for Pods; 0: any.
+    pub pod_mtu: u16,
 }
 
 impl GatewayBridge {

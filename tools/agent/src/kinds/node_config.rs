@@ -240,6 +240,7 @@ pub struct GatewayBridge {
     pub pods_keep_addresses: bool,
     pub port: String,
     pub no_uplink: bool,
+    pub pod_mtu: u32,
 }
 
 /// Who leads packets between the wire and Pods (`antrea.v1.GatewayMode`).

@@ -186,6 +186,7 @@ fn gateway_bridge(gateway: &GatewayBridge) -> v1::GatewayBridge {
         pods_keep_addresses: gateway.pods_keep_addresses,
         port: gateway.port.clone(),
         no_uplink: gateway.no_uplink,
+        pod_mtu: gateway.pod_mtu,
     }
 }
 

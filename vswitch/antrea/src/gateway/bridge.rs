@@ -3,7 +3,8 @@
 //! Table 0 knows packets by where they come from. Table 1 has those of the wire, behind the zone
 //! that says who owns their connection. Table 2 leads to the Pods' bridge, table 3 to the host.
 //! Tables 4 and 5 translate once more what goes to the host itself, and its answers. Tables 6 and 7
-//! are of endpoints on the host that see their clients.
+//! are of endpoints on the host that see their clients. Table 11 has packets for the Pods' bridge
+//! whose links carry less than the wire does.
 
 use super::{GatewayBridge, Masquerade, Mode};
 use crate::wire::Under;
@@ -15,6 +16,9 @@ use std::net::IpAddr;
 /// Actions that lead to a table, and mark a connection as the Pods' side's, or the host's.
 const OF_PODS: &str = "exec(set_field:0x1->ct_mark)";
 const OF_HOST: &str = "exec(set_field:0x2->ct_mark)";
+
+/// Bytes of an Ethernet header: `check_pkt_larger` counts it, an MTU does not.
+const ETHERNET: usize = 14;
 
 /// Writes flows for the gateway bridge.
 pub(crate) struct Writer<'a, 'b> {
@@ -70,7 +74,7 @@ impl<'a, 'b> Writer<'a, 'b> {
         }
         let line = format!("dl_dst={mac} actions=output:{vtep}");
         self.flow("no connection of the Pods' side", 1, 10, line);
-        let line = format!("actions=set_field:{mac}->eth_dst,output:{patch}");
+        let line = format!("actions=set_field:{mac}->eth_dst,{}", self.to_pods());
         self.flow("to the Pods' bridge", 2, 100, line);
         for family in self.node.families.iter().copied() {
             let names = self.names(family);
@@ -81,7 +85,28 @@ impl<'a, 'b> Writer<'a, 'b> {
             self.of_pods(&names);
             self.of_wire(&names);
             self.endpoints(&names);
+            self.too_long(&names);
         }
+    }
+
+    /// Actions that lead to the Pods' bridge what its links carry.
+    fn to_pods(&self) -> String {
+        match (self.gateway.pod_mtu, self.under.patch) {
+            (0, patch) => format!("output:{patch}"),
+            (mtu, _) => format!("check_pkt_larger({})->NXM_NX_REG0[0],resubmit(,11)", usize::from(mtu) + ETHERNET),
+        }
+    }
+
+    /// What is longer. Its sender is told as the packet came in: by whom he sent it to. What a
+    /// fragment came in as, the tracker no longer knows.
+    fn too_long(&mut self, names: &Names) {
+        let (ip, patch, mtu) = (names.ip, self.under.patch, self.gateway.pod_mtu);
+        if mtu == 0 {
+            return;
+        }
+        let line = format!("reg0=0x1/0x1,{ip},nw_frag=no actions=reject(mtu={mtu},IN_PORT)");
+        self.flow("too long for Pods' links: the sender is told", 11, 10, line);
+        self.flow("to the Pods' bridge", 11, 1, format!("{ip} actions=output:{patch}"));
     }
 
     /// What the wire may not say.
@@ -232,7 +257,7 @@ impl<'a, 'b> Writer<'a, 'b> {
                 (true, Some(wire)) => {
                     let line = format!("{from_pods} actions={commit},output:{wire}");
                     self.flow("Pods with their own addresses", 0, 103, line);
-                    let line = format!("{ip},{to}={cidr} actions={commit},output:{patch}");
+                    let line = format!("{ip},{to}={cidr} actions={commit},{}", self.to_pods());
                     self.flow("to Pods by their own addresses", 1, 90, line);
                 }
                 // In shared mode they get the Node's address below.
@@ -259,7 +284,7 @@ impl<'a, 'b> Writer<'a, 'b> {
     /// What comes from the wire for the Node.
     fn of_wire(&mut self, names: &Names) {
         let Some(wire) = self.under.wire else { return };
-        let (ip, patch, vtep) = (names.ip, self.under.patch, self.under.vtep);
+        let (ip, vtep) = (names.ip, self.under.vtep);
         let (mac, zone) = (self.mac, self.gateway.wire_zone());
         let line = format!("in_port={wire},dl_dst={mac},{ip} actions=ct(table=1,zone={zone},nat)");
         self.flow("whose connection it is", 0, 50, line);
@@ -271,7 +296,7 @@ impl<'a, 'b> Writer<'a, 'b> {
             }
         }
         for state in ["+trk+est", "+trk+rel"] {
-            let line = format!("ct_state={state},ct_mark=0x1,{ip} actions=output:{patch}");
+            let line = format!("ct_state={state},ct_mark=0x1,{ip} actions={}", self.to_pods());
             self.flow("a connection of the Pods' side", 1, 100, line);
             let line = format!("ct_state={state},ct_mark=0x2,{ip} actions=output:{vtep}");
             self.flow("a connection of the host", 1, 100, line);
@@ -320,7 +345,7 @@ impl<'a, 'b> Writer<'a, 'b> {
         }
         let commit = format!("ct(commit,zone={zone},{OF_PODS})");
         let what = if is_ours { format!("{protocol},tp_dst={port}") } else { ip.to_owned() };
-        let line = format!("{what},{to}={address} actions={commit},output:{patch}");
+        let line = format!("{what},{to}={address} actions={commit},{}", self.to_pods());
         self.flow("for a Service", 1, 90, line);
         if !is_ours {
             let line = format!("in_port={patch},dl_src={mac},{ip},{from}={address} actions={commit},output:{wire}");
@@ -351,7 +376,7 @@ impl<'a, 'b> Writer<'a, 'b> {
         let Some(wire) = self.under.wire.filter(|_| translated) else { return };
         let Names { ip, from, to, .. } = self.names(Family::of(&address));
         let (patch, mac, zone) = (self.under.patch, self.mac, self.gateway.wire_zone());
-        let line = format!("{ip},{to}={address} actions=output:{patch}");
+        let line = format!("{ip},{to}={address} actions={}", self.to_pods());
         self.flow("for an Egress IP", 1, 90, line);
         let commit = format!("ct(commit,zone={zone},{OF_PODS})");
         let line = format!("in_port={patch},dl_src={mac},{ip},{from}={address} actions={commit},output:{wire}");

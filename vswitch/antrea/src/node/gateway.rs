@@ -14,6 +14,8 @@ const ADDRESSES_MAX: usize = 64;
 const FIRST_ZONE: u16 = 64000;
 /// Zones that there are.
 const ZONES: u16 = 4;
+/// MTUs that Pods may have.
+const POD_MTU: (u16, u16) = (1280, 9702);
 /// Lengths that a masquerade prefix may have: IPv4, IPv6.
 const LENGTHS: [(u8, u8); 2] = [(16, 29), (64, 125)];
 /// Masquerade prefixes, unless others are given.
@@ -45,6 +47,10 @@ pub(super) fn read(
         let reason = "in GATEWAY_MODE_LOCAL Pods leave by the host";
         add(Code::Value, "gateway.pods_keep_addresses", reason, "leave it out, or use GATEWAY_MODE_SHARED");
     }
+    if mode == Some(Mode::Local) && told.pod_mtu != 0 {
+        let reason = "in GATEWAY_MODE_LOCAL the host's kernel tells senders of too long packets";
+        add(Code::Value, "gateway.pod_mtu", reason, "leave it out, or use GATEWAY_MODE_SHARED");
+    }
     if told.no_uplink && !told.port.is_empty() {
         let reason = format!("port {:?} is given, and no_uplink says that there is none", told.port);
         add(Code::Value, "gateway.port", &reason, "leave out one of both");
@@ -59,6 +65,7 @@ pub(super) fn read(
         pods_keep_addresses: told.pods_keep_addresses,
         port: told.port.clone(),
         no_uplink: told.no_uplink,
+        pod_mtu: pod_mtu(told.pod_mtu, problems),
         mode: mode?,
     })
 }
@@ -167,6 +174,19 @@ fn masquerade(texts: &[String], problems: &mut Problems) -> [Cidr; 2] {
         }
     }
     prefixes
+}
+
+fn pod_mtu(told: u32, problems: &mut Problems) -> u16 {
+    let (shortest, longest) = POD_MTU;
+    match u16::try_from(told).ok().filter(|mtu| *mtu == 0 || (shortest..=longest).contains(mtu)) {
+        Some(mtu) => mtu,
+        None => {
+            let reason = format!("{told}: 0, or {shortest} to {longest}");
+            let hint = "bytes of an IP packet, without Ethernet's header; IPv6 needs 1280";
+            problems.add(Problem::new(Code::Range, "uplink.gateway.pod_mtu", reason).hint(hint));
+            0
+        }
+    }
 }
 
 fn first_zone(told: Option<u32>, problems: &mut Problems) -> u16 {

@@ -109,6 +109,7 @@ fn gateway_bridge_json(gateway: &v1::GatewayBridge) -> Value {
         "pods_keep_addresses": gateway.pods_keep_addresses,
         "port": some(gateway.port.clone()),
         "no_uplink": gateway.no_uplink,
+        "pod_mtu": gateway.pod_mtu,
     })
 }
 

@@ -183,6 +183,15 @@ fn zones_are_its_own() {
 }
 
 #[test]
+fn links_of_pods_carry_what_ipv6_needs() {
+    let field = "uplink.gateway.pod_mtu";
+    for mtu in [1, 1279, 9703, 70000] {
+        one(SHARED, Code::Range, field, ["0, or 1280 to 9702", "IPv6 needs 1280"], |node| gateway(node).pod_mtu = mtu);
+    }
+    one(LOCAL, Code::Value, field, ["the host's kernel", "SHARED"], |node| gateway(node).pod_mtu = 1400);
+}
+
+#[test]
 fn a_peer_is_not_reached_by_the_uplink() {
     let mut by_wire = peer();
     by_wire.set_path(v1::PeerPath::Uplink);

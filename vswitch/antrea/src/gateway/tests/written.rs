@@ -231,6 +231,25 @@ fn without_egresses_pods_leave_by_the_wire_and_reach_nodes_by_the_host() {
     );
 }
 
+#[test]
+fn what_is_too_long_for_links_of_pods_does_not_come_there() {
+    let mut node = gateway_of(dual_node(), SHARED);
+    let objects = || vec![Object::Service(service(Family::V4, false)), endpoints(&["10.10.0.24"])];
+    let plain = lines(&behind(&node, objects()));
+    node.uplink.as_mut().unwrap().gateway.as_mut().unwrap().pod_mtu = 1400;
+    let state = behind(&node, objects());
+    let found = lines(&state);
+    let out: Vec<_> = found.iter().filter(|line| line.contains("output:2")).collect();
+    assert!(out.len() == 2 && out.iter().all(|line| line.contains("table=11, priority=1,")), "{out:#?}");
+    let asked =
+        found.iter().filter(|line| line.contains("check_pkt_larger(1414)->NXM_NX_REG0[0],resubmit(,11)")).count();
+    assert_eq!(asked, plain.iter().filter(|line| line.contains("output:2")).count());
+    for ip in ["ip", "ipv6"] {
+        let wanted = format!("table=11, priority=10,{ip},reg0=0x1/0x1,nw_frag=no actions=reject(mtu=1400,IN_PORT)");
+        assert!(has(&state, &wanted), "{wanted}: {found:#?}");
+    }
+}
+
 /// The same objects, written at once and one after the other in any order, with others before.
 #[test]
 fn any_order_of_increments_comes_to_the_same() {
