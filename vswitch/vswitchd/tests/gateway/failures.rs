@@ -1,6 +1,7 @@
 //! Endpoints that move between the Pod and the host, and a switch that is stopped or killed.
 
-use super::{Addresses, FAMILIES, HOLD, Held, Node, SOON, asks, hears, host_and_wire};
+use super::scenes::{asks, hears, host_and_wire};
+use super::{Addresses, FAMILIES, HOLD, Held, Node, SOON};
 use crate::common::wait_for;
 
 /// A client of UDP with a port of its own. It asks until it hears something.
