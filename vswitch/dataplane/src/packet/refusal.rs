@@ -13,7 +13,6 @@ const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
-
 /// ICMP and ICMPv6: destination unreachable.
 const UNREACHABLE_V4: u8 = 3;
 const UNREACHABLE_V6: u8 = 1;
