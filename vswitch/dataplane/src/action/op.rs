@@ -269,6 +269,9 @@ pub struct RejectOp {
     pub metadata: FlowKey,
     /// See [`PacketInOp::defined`].
     pub defined: FlowMask,
+    /// The packet itself ends here, though others of this decision go on: it is dropped as too
+    /// long.
+    pub ends: bool,
     /// Answers that were sent.
     pub sent: Arc<OpCount>,
 }

@@ -212,10 +212,12 @@ impl Translator<'_, '_> {
         self.commit();
         let (stack, set) = (self.stack.clone(), self.set.clone());
         self.work.clones += 1;
+        self.work.ways += 1;
         let (larger, ended) = self.way(to, 1, frame);
         // Stack and set go from the one way to the other: so it is in Open vSwitch.
         let (smaller, _) = self.way(to, 0, frame);
         self.work.clones -= 1;
+        self.work.ways -= 1;
         (self.stack, self.set) = (stack, set);
         if !larger.is_empty() || !smaller.is_empty() {
             let (larger, smaller) = (larger.into(), smaller.into());

@@ -96,8 +96,13 @@ impl Translator<'_, '_> {
         let (bridge, table, cookie) = (self.bridge, frame.table, frame.cookie);
         let (mtu, reject) = (reject.mtu, Arc::new(reject.clone()));
         let sent = self.count(Counted::Rejects);
-        self.push(Op::Reject(Box::new(RejectOp { bridge, table, cookie, reject, metadata, defined, sent })));
-        self.reason.get_or_insert(if mtu == 0 { DropReason::Rejected } else { DropReason::PathMtu });
+        // On the way of packets that are too long. Shorter ones go the other way, so the decision as
+        // a whole drops none.
+        let ends = mtu != 0 && self.work.ways > 0 && self.work.ways == self.work.clones && !self.delivered;
+        self.push(Op::Reject(Box::new(RejectOp { bridge, table, cookie, reject, metadata, defined, ends, sent })));
+        if !ends {
+            self.reason.get_or_insert(if mtu == 0 { DropReason::Rejected } else { DropReason::PathMtu });
+        }
         self.detail(|| {
             "The sender is told, if he may be. The answer goes through these actions as a packet of its own.".to_owned()
         });

@@ -109,6 +109,8 @@ pub(super) struct Work {
     pub(super) depth: u32,
     pub(super) resubmits: u32,
     pub(super) clones: u32,
+    /// Those among them that are the ways of `check_pkt_larger`.
+    pub(super) ways: u32,
     pub(super) outputs: u32,
     ops: u32,
     /// Executed; some count as several.

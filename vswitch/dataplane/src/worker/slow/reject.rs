@@ -98,6 +98,9 @@ impl StepContext<'_> {
     #[cold]
     #[inline(never)]
     pub(in crate::worker) fn reject(&mut self, op: &RejectOp, packet: &Packet, origin: &Origin<'_>) {
+        if op.ends {
+            self.count_drop_in(origin.port, DropReason::PathMtu);
+        }
         let Some(front) = origin.came else { return };
         // Whom it came from nobody knows, then.
         if packet.mbuf.csum() == Csum::Bad {

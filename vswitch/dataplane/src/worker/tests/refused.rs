@@ -179,7 +179,7 @@ fn segments_are_too_long_not_the_packet_that_has_them_all() {
     use crate::packet::L4;
     use crate::packet::testing::{Spec, cut};
     use vswitch_dpdk::{Burst, Csum};
-    for (longest, ports) in [(1054, vec![3, 3, 3]), (1053, vec![1])] {
+    for (longest, ports) in [(1054, vec![3, 3, 3]), (1053, vec![2])] {
         let mut bed = bed(
             true,
             &[
@@ -197,6 +197,8 @@ fn segments_are_too_long_not_the_packet_that_has_them_all() {
         bed.walk.burst(&mut burst, crate::port::PortId(1), bed.now);
         bed.walk.flush();
         assert_eq!(bed.ports(), ports, "{longest}");
+        let dropped = bed.totals(2).rx_drops[DropReason::PathMtu.index()];
+        assert_eq!(dropped, u64::from(ports == [2]), "{longest}");
     }
 }
 
