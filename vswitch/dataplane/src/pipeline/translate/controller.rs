@@ -96,8 +96,8 @@ impl Translator<'_, '_> {
         let (bridge, table, cookie) = (self.bridge, frame.table, frame.cookie);
         let (mtu, reject) = (reject.mtu, Arc::new(reject.clone()));
         let sent = self.count(Counted::Rejects);
-        // On the way of packets that are too long. Shorter ones go the other way, so the decision as
-        // a whole drops none.
+        // On the way of packets that are too long. Shorter ones go the other way, so the decision
+        // as a whole drops none.
         let ends = mtu != 0 && self.work.ways > 0 && self.work.ways == self.work.clones && !self.delivered;
         self.push(Op::Reject(Box::new(RejectOp { bridge, table, cookie, reject, metadata, defined, ends, sent })));
         if !ends {
