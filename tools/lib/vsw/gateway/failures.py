@@ -1,4 +1,4 @@
-"""What goes wrong, or changes, in the same world: an Endpoint moves, agents are killed, somebody
+"""What goes wrong, or changes, in the same world: an Endpoint moves, agents are killed, a user
 changes the host, and the host gets back what it had."""
 
 import dataclasses

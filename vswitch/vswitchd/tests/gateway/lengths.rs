@@ -98,7 +98,7 @@ fn spawn(ns: &Netns, argv: &[&str]) -> std::process::Child {
         .expect("a program")
 }
 
-/// What somebody is told who sends packets of this length.
+/// What a sender of packets of this length is told.
 fn told(ns: &Netns, of: &Addresses, address: &str, port: &str, packet: usize) -> String {
     let script = format!("{UNTIL_TOLD}{ASKS}");
     ns.run(&["python3", "-c", &script, address, port, &of.data_of(packet)]).trim().to_owned()
