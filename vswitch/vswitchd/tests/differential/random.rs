@@ -29,7 +29,7 @@ const ENOUGH: usize = 3;
 
 /// The seeds of this run.
 pub(crate) fn seeds() -> std::ops::Range<u64> {
-    some_seeds(40)
+    some_seeds(30)
 }
 
 /// The seeds of this run, so many unless their number was given.

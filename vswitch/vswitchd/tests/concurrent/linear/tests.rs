@@ -127,7 +127,7 @@ fn small_histories_are_judged_as_by_trying_every_order() {
 /// A result from long ago, put into a long history, is found, and named.
 #[test]
 fn one_stale_result_among_thousands_is_found() {
-    for seed in 0..20 {
+    for seed in 0..8 {
         let mut rng = Rng::new(seed);
         let mut ops = history(&mut rng, 8, 5000, 4);
         assert_eq!(check(&ops, &START), Ok(()), "seed {seed}");
