@@ -37,7 +37,7 @@ class Modes(unittest.TestCase):
         self.three.clear()
         prepare()
         directory = self.directory / self.id()
-        with manifests.told(self.switches, directory, modes.manifests(mode, **features)), self.three.hosts(self.switches, directory):
+        with manifests.told(self.switches, directory, modes.manifests(mode, **features)), self.three.hosts(self.switches):
             self.meet()
             several.show(self, self.switches, scenes(), mode=mode)
         self.assertEqual(self.three.checksum_errors(), {})

@@ -23,15 +23,23 @@ class HostAgent:
         return ["ip", "netns", "exec", self.namespace, self.switch.binaries / "vswitch-agent", "--socket", self.switch.socket,
                 "--state", self.directory / "host-state", *words]
 
-    def start(self):
-        """Starts it, and waits until the host is as planned."""
+    def launch(self):
+        """Starts it (again)."""
         with open(self.log, "ab") as log:
             self.process = machine.spawn(self.argv("--host", "--period-ms", PERIOD_MS), stdout=log, stderr=log)
+
+    def start(self):
+        """Starts it, and waits until the host is as planned."""
+        self.launch()
         self.settled()
 
     def once(self):
         """Applies the plan of now; Failure with a problem."""
         machine.output(self.argv("--host", "--once"))
+
+    def clear(self):
+        """Takes back what it has done; Failure with a problem."""
+        machine.output(self.argv("--host-clear"))
 
     def settled(self):
         """Waits until the whole plan of what is in force now is applied, without a problem."""

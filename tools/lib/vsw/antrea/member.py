@@ -47,9 +47,9 @@ class Member(Node):
         self.ip(NODE, "link", "set", UNDERLAY, "address", f"02:00:00:00:66:{self.side.number:02x}", "up")
         # The kernel has them as well: it answers ARP requests and neighbour solicitations for them,
         # and they are the Node's own.
-        self._addresses(NODE, UNDERLAY, *self.vteps)
+        self.addresses(NODE, UNDERLAY, self.vteps)
         # The internet, for the other Node's Egress.
-        self._addresses(NODE, "lo", *self.both(world.INTERNET))
+        self.addresses(NODE, "lo", self.both(world.INTERNET))
 
 
 def cable(outside, *nodes):

@@ -26,6 +26,11 @@ class Spaces:
         """Runs ip(8) on a namespace."""
         return self.spaces[short].ip(*words)
 
+    def addresses(self, short, interface, addresses):
+        """Gives an interface addresses with these lengths. They count at once."""
+        for address in addresses:
+            self.ip(short, "address", "add", address, "dev", interface, *(["nodad"] if ":" in address else []))
+
     def ping(self, short, address, size=56):
         """Three times; Failure when an answer is missing. (Of several requests, ping(8) waits for
         the last one's answer only as long as two others took, which on a busy machine is too
@@ -112,39 +117,35 @@ class Node(Spaces):
         """A Pod's interface, in its namespace."""
         return pod.interface
 
-    def _addresses(self, short, interface, *addresses):
-        for address in addresses:
-            self.ip(short, "address", "add", address, "dev", interface, *(["nodad"] if ":" in address else []))
-
     def _pod(self, pod):
         interface = self.interface(pod)
         self.ip(pod.name, "link", "set", interface, "address", pod.mac, "up")
-        self._addresses(pod.name, interface, *within(both(pod.v4)))
+        self.addresses(pod.name, interface, within(both(pod.v4)))
         for gateway in self.both(world.GATEWAY_IP):
             self.ip(pod.name, "route", "add", "default", "via", gateway)
 
     def _node(self):
         self.ip(NODE, "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", self.names[OUTSIDE])
         self.ip(NODE, "link", "set", "eth0", "up")
-        self._addresses(NODE, "eth0", *within(both(world.NODE)))
+        self.addresses(NODE, "eth0", within(both(world.NODE)))
         for to, via in zip(both(world.INTERNET), both(world.OUTSIDE)):
             self.ip(NODE, "route", "add", to, "via", via, "dev", "eth0", "onlink")
 
     def _outside(self):
         self.ip(OUTSIDE, "link", "set", "eth0", "up")
-        self._addresses(OUTSIDE, "eth0", f"{world.OUTSIDE}/24", f"{six(world.OUTSIDE)}/64")
+        self.addresses(OUTSIDE, "eth0", within(both(world.OUTSIDE)))
         for address in both(world.PEER_NODE):  # never a connection's source
             self.ip(OUTSIDE, "address", "add", address, "dev", "eth0", "preferred_lft", "0", *(["nodad"] if ":" in address else []))
-        self._addresses(OUTSIDE, "lo", *both(world.INTERNET))
+        self.addresses(OUTSIDE, "lo", both(world.INTERNET))
         for to in ("10.10.0.0/24", world.LOAD_BALANCER, world.LOCAL_POLICY, world.EXTERNAL):
             for target, via in zip(both(to), both(world.NODE)):
                 self.ip(OUTSIDE, "route", "add", target, "via", via)
 
     def _peer(self):
         self.ip(PEER, "link", "set", "eth0", "address", world.VIRTUAL_MAC, "up")
-        self._addresses(PEER, "eth0", f"{world.REMOTE}/24", f"{six(world.REMOTE)}/64")
+        self.addresses(PEER, "eth0", within(both(world.REMOTE)))
         # The Egress IPs of this Node's client Pod live there: it is the internet's way back, too.
-        self._addresses(PEER, "lo", *both(world.INTERNET))
+        self.addresses(PEER, "lo", both(world.INTERNET))
         for gateway in both(world.GATEWAY_IP):
             self.ip(PEER, "neighbour", "add", gateway, "lladdr", world.GATEWAY_MAC, "dev", "eth0", "nud", "permanent")
             self.ip(PEER, "route", "add", gateway, "dev", "eth0")

@@ -7,6 +7,7 @@ import dataclasses
 from .. import daemon, machine, netns
 from . import traffic, world
 from .actions import ALT, HTTP
+from .host_agent import HostAgent
 from .manifests import document
 from .node import Spaces, both, within
 from .world import GATEWAY, TUNNEL
@@ -120,7 +121,7 @@ class Three(Spaces):
             self.ip(ROUTER, "link", "set", end, "up")
         self.ip(ROUTER, "link", "set", "near", "up")
         for host, interface in ((HOSTS[0], "near"), (HOSTS[2], "to3")):
-            self._addresses(ROUTER, interface, within(both(host.router)))
+            self.addresses(ROUTER, interface, within(both(host.router)))
 
     def _wires(self, host):
         node = host.at("node")
@@ -128,7 +129,7 @@ class Three(Spaces):
         for pod, last in PODS.items():
             self.ip(node, "link", "add", f"{pod}0", "type", "veth", "peer", "name", "eth0", "netns", self.names[host.at(pod)])
             self.ip(host.at(pod), "link", "set", "eth0", "address", host.mac(last), "mtu", MTU, "up")
-            self._addresses(host.at(pod), "eth0", within(both(host.pod_address(last))))
+            self.addresses(host.at(pod), "eth0", within(both(host.pod_address(last))))
             for gateway in both(host.gateway):
                 self.ip(host.at(pod), "route", "add", "default", "via", gateway)
         for end in (UPLINK, *(f"{pod}0" for pod in PODS)):
@@ -136,10 +137,6 @@ class Three(Spaces):
             # The Node's kernel sees its packets as well; it is not to answer.
             self.run(node, "sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
             self.ip(node, "link", "set", end, "arp", "off", "up")
-
-    def _addresses(self, short, interface, addresses):
-        for address in addresses:
-            self.ip(short, "address", "add", address, "dev", interface, *(["nodad"] if ":" in address else []))
 
     def start(self, host, binaries, directory, dpdk, defer):
         """Starts the switch of a Node; call `attach` when it is ready."""
@@ -161,7 +158,7 @@ class Three(Spaces):
             machine.expect(f"the switch makes {interface}", lambda interface=interface: interface in self.ip(node, "-o", "link", "show"))
         self.ip(node, "link", "set", GATEWAY, "mtu", MTU)
         self.ip(node, "link", "set", UNDERLAY, "up")
-        self._addresses(node, UNDERLAY, within(both(host.address)))
+        self.addresses(node, UNDERLAY, within(both(host.address)))
         far = "192.168.77.0/24" if host.number == 3 else "192.168.78.0/24"
         for prefix, router in zip(both(far), both(host.router)):
             self.ip(node, "route", "add", prefix, "via", router)
@@ -195,15 +192,14 @@ class Three(Spaces):
         self.run(short, "sh", "-c", f"ip {family} route flush table all proto {OURS}")
 
     @contextlib.contextmanager
-    def hosts(self, switches, directory):
+    def hosts(self, switches):
         """Meanwhile each Node's agent has the host as its switch plans; nothing of it stays."""
-        argv = lambda host, *words: [  # noqa: E731
-            "ip", "netns", "exec", self.names[host.at("node")], switches[host.name].binaries / "vswitch-agent", "--socket", switches[host.name].socket,
-            "--state", directory / f"host-{host.number}", *words]
         with contextlib.ExitStack() as stack:
             for host in HOSTS:
-                stack.callback(machine.output, argv(host, "--host-clear"))
-                machine.output(argv(host, "--host", "--once"))
+                switch = switches[host.name]
+                agent = HostAgent(switch, self.names[host.at("node")], switch.directory, stack)
+                stack.callback(agent.clear)
+                agent.once()
             yield
 
     def by_network(self, host, other):

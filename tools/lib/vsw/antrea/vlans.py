@@ -131,7 +131,7 @@ class Trunk(Spaces):
                 ovs.vsctl("add-port", TRUNK, interface, f"tag={vlan}", "--", "set", "interface", interface, "type=internal")
             self.run(ROUTER, "ethtool", "-K", interface, "tx", "off")
             self.ip(ROUTER, "link", "set", interface, "up")
-            self._addresses(ROUTER, interface, f"{link}.1")
+            self.addresses(ROUTER, interface, within(both(f"{link}.1")))
 
     @contextlib.contextmanager
     def priorities(self, host, address):
@@ -153,14 +153,10 @@ class Trunk(Spaces):
     def _pod(self, pod):
         self.ip(pod.host.space, "link", "add", pod.name, "type", "veth", "peer", "name", "eth0", "netns", self.names[pod.name])
         self.ip(pod.name, "link", "set", "eth0", "address", pod.mac, "up")
-        self._addresses(pod.name, "eth0", pod.address)
+        self.addresses(pod.name, "eth0", within(both(pod.address)))
         for router in both(pod.router):
             self.ip(pod.name, "route", "add", "default", "via", router)
         self._silent(pod.host.space, pod.name)
-
-    def _addresses(self, short, interface, address):
-        for one in within(both(address)):
-            self.ip(short, "address", "add", one, "dev", interface, *(["nodad"] if ":" in one else []))
 
     def start(self, host, binaries, directory, dpdk, defer):
         """Starts the switch of a Node; call `attach` when it is ready."""
@@ -184,7 +180,7 @@ class Trunk(Spaces):
             machine.expect(f"the switch makes {interface}", lambda interface=interface: interface in self.ip(host.space, "-o", "link", "show"))
         if host == ONE:
             self.ip(host.space, "link", "set", UNDERLAY, "address", host.mac, "up")
-            self._addresses(host.space, UNDERLAY, host.address)
+            self.addresses(host.space, UNDERLAY, within(both(host.address)))
             for router in both(f"{LINKS[0]}.1"):
                 self.ip(host.space, "route", "add", "default", "via", router)
 

@@ -5,9 +5,10 @@ import re
 
 from .. import daemon, machine, netns
 from ..antrea import traffic
+from ..antrea.host_agent import HostAgent
 from ..antrea.manifests import text_of, write
 from ..antrea.node import Spaces
-from ..host.bed import SYSCTLS
+from ..host.bed import state_of
 from . import cluster, world
 from .world import GATEWAY, HOST_PORT, HOSTS, MTU, OUTSIDE_PORT, PATCH, PODS, POD_PORT, TUNNEL, UNDERLAY, UPLINK, WIRE, both, on_link
 
@@ -29,7 +30,8 @@ class Bed(Spaces):
     def __init__(self, tag, directory, stack, noted):
         shorts = ["outside", *(host.at(short) for host in HOSTS for short in ("host", *PODS))]
         super().__init__({short: f"{tag}-{short.replace('@', '')}" for short in shorts})
-        self.directory, self.stack, self.switches, self.agents, self.before = directory, stack, {}, {}, {}
+        self.directory, self.stack, self.switches, self.before = directory, stack, {}, {}
+        self.agents, self.host_agents = {}, {}
         self.manifests = directory / "manifests"
         self.manifests.mkdir()
         for short, name in self.names.items():
@@ -39,11 +41,6 @@ class Bed(Spaces):
         self._outside()
         for host in HOSTS:
             self._wires(host)
-
-    def addresses(self, short, interface, addresses):
-        """Gives an interface addresses."""
-        for address in addresses:
-            self.ip(short, "address", "add", address, "dev", interface, *(["nodad"] if ":" in address else []))
 
     def _outside(self):
         self.ip("outside", "link", "add", WIRE, "address", "02:42:df:4d:b6:d2", "type", "bridge", "mcast_snooping", "0")
@@ -119,18 +116,18 @@ class Bed(Spaces):
         """Writes the manifests."""
         write(self.manifests / "cluster.yaml", text_of(cluster.documents(mode, services)))
 
-    def follow(self, host, *words):
+    def follow(self, host):
         """Starts agents of a Node: one reads the manifests, and one sets up the host."""
-        switch = self.switches[host]
+        switch, space = self.switches[host], self.names[host.at("host")]
         machine.expect(f"the switch knows the MAC address of {host.name}", lambda: switch.ports(UNDERLAY)[UNDERLAY]["mac"] == host.mac)
-        reads = ["--no-state", "--dir", self.manifests, "--node", host.name]
-        sets_up = ["--host", "--state", self.directory / f"state-{host.number}"]
-        for name, argv in (("agent", reads), ("host-agent", sets_up)):
-            command = ["ip", "netns", "exec", self.names[host.at("host")], switch.binaries / "vswitch-agent", "--socket", switch.socket,
-                       "--period-ms", PERIOD_MS, *argv, *words]
-            with open(self.directory / f"vswitch-{name}-{host.number}.log", "ab") as log:
-                self.agents[name, host] = machine.spawn(command, stdout=log, stderr=log)
-            self.stack.callback(machine.end, self.agents[name, host])
+        command = ["ip", "netns", "exec", space, switch.binaries / "vswitch-agent", "--socket", switch.socket, "--period-ms", PERIOD_MS,
+                   "--no-state", "--dir", self.manifests, "--node", host.name]
+        with open(switch.directory / "vswitch-agent.log", "ab") as log:
+            self.agents[host] = machine.spawn(command, stdout=log, stderr=log)
+        self.stack.callback(machine.end, self.agents[host])
+        if host not in self.host_agents:
+            self.host_agents[host] = HostAgent(switch, space, switch.directory, self.stack)
+        self.host_agents[host].launch()
 
     def wait_told(self, host, mode):
         """Waits until a Node is as the manifests say, and its host as planned."""
@@ -139,34 +136,20 @@ class Bed(Spaces):
         machine.expect(f"the agent has told {host.name} everything", lambda: status()["gate_open"], status)
         node = lambda: switch.json("antrea", "node")  # noqa: E731
         machine.expect(f"next hops of {host.name} have answered", lambda: _answered(node()), node)
-        machine.expect(f"the host of {host.name} is as planned", lambda: _planned(status()["host"]), status)
+        self.host_agents[host].settled()
         found = node()["node"]["uplink"]["gateway"]["mode"]
         if found != mode.lower():
             raise machine.Failure(f"{host.name} has a gateway bridge of mode {found}, not {mode}")
 
-    def kill(self, name, host):
-        """Kills an agent; it cannot say goodbye."""
-        self.agents[name, host].kill()
-        self.agents[name, host].wait()
-
-    def end(self, name, host):
-        """Ends an agent."""
-        machine.end(self.agents[name, host])
-
-    def host_clear(self, host):
-        """Takes back what the agent of a host has done."""
-        state = self.directory / f"state-{host.number}"
-        self.run(host.at("host"), self.switches[host].binaries / "vswitch-agent", "--host-clear", "--state", state)
+    def kill(self, host):
+        """Kills the agents of a Node; they cannot say goodbye."""
+        for process in (self.agents[host], self.host_agents[host].process):
+            process.kill()
+            process.wait()
 
     def snapshot(self, host):
         """Everything of a host that a plan may change, as text, without counters and queues."""
-        node = host.at("host")
-        links = re.sub(r" qdisc \S+| qlen \d+", "", self.ip(node, "address"))
-        parts = [links, self.ip(node, "neighbour", "show", "nud", "permanent"), self.run(node, "nft", "-s", "list", "ruleset")]
-        for family in ("-4", "-6"):
-            parts += [self.ip(node, family, "route", "show", "table", "all"), self.ip(node, family, "rule")]
-        values = self.run(node, "sysctl", "-a", "-e").splitlines()
-        return "\n".join([*parts, *(line for line in values if re.match(SYSCTLS, line))])
+        return re.sub(r" qdisc \S+| qlen \d+", "", state_of(self.spaces[host.at("host")], "-s"))
 
     def packets_at_hosts(self):
         """Packets of TCP and UDP that came to each host so far."""
@@ -180,7 +163,3 @@ class Bed(Spaces):
 def _answered(node):
     hops = node.get("next_hops") or []
     return len(hops) == 2 and all(hop["mac"] for hop in hops)
-
-
-def _planned(host):
-    return bool(host and host["generation"]) and all(problem["code"] == "REPAIRED" for problem in host["problems"])

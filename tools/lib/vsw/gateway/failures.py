@@ -66,8 +66,7 @@ class Failures:
     def killed(self):
         """What they did stays; when they come back, they go on."""
         before = self.bed.snapshot(ONE)
-        for name in ("agent", "host-agent"):
-            self.bed.kill(name, ONE)
+        self.bed.kill(ONE)
         self._works()
         self.bed.follow(ONE)
         self.bed.wait_told(ONE, self.mode)
@@ -80,20 +79,20 @@ class Failures:
         before = self.bed.snapshot(ONE)
         self.bed.run("host@1", *command)
         self._same(before)
-        status = lambda: self.bed.switches[ONE].json("antrea", "status")["host"]  # noqa: E731
-        items = lambda: [problem["item"] for problem in status()["problems"] if problem["code"] == "REPAIRED"]  # noqa: E731
-        machine.expect("the repair is reported", lambda: any(one.startswith(item) for one in items()), status)
+        agent = self.bed.host_agents[ONE]
+        machine.expect("the repair is reported", lambda: any(one.startswith(item) for one in agent.repaired()), agent.told)
         self._works()
-        return f"repaired, and reported: {next(one for one in items() if one.startswith(item))}"
+        return f"repaired, and reported: {next(one for one in agent.repaired() if one.startswith(item))}"
 
     def cleared(self):
         """The host is as it was before any agent came."""
-        self.bed.end("host-agent", ONE)
+        agent = self.bed.host_agents[ONE]
+        agent.end()
         planned = self.bed.snapshot(ONE)
-        self.bed.host_clear(ONE)
+        agent.clear()
         if difference := _difference(self.bed.before[ONE], self.bed.snapshot(ONE)):
             raise Failure(f"the host is not as before: {difference}")
-        self.bed.end("agent", ONE)
+        machine.end(self.bed.agents[ONE])
         self.bed.follow(ONE)
         self.bed.wait_told(ONE, self.mode)
         self._same(planned)

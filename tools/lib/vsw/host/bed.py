@@ -48,17 +48,13 @@ class Bed(Spaces):
             # The Node's kernel sees its packets as well; it is not to answer.
             self.run(NODE, "sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
             self.ip(NODE, "link", "set", end, "arp", "off")
-        self._addresses(NODE, "eth0", within(both(NODE_IP)))
-        self._addresses(OUTSIDE, "eth0", within(both(OUTSIDE_IP)))
+        self.addresses(NODE, "eth0", within(both(NODE_IP)))
+        self.addresses(OUTSIDE, "eth0", within(both(OUTSIDE_IP)))
         for short, (address, mac) in PODS.items():
             self.ip(short, "link", "set", "eth0", "address", mac)
-            self._addresses(short, "eth0", within(both(address)))
+            self.addresses(short, "eth0", within(both(address)))
             for gateway in both(GATEWAY_IP):
                 self.ip(short, "route", "add", "default", "via", gateway)
-
-    def _addresses(self, short, interface, addresses):
-        for address in addresses:
-            self.ip(short, "address", "add", address, "dev", interface, *(["nodad"] if ":" in address else []))
 
     def start(self, tag):
         """Starts the switch (again); `tag` names its files of DPDK."""
@@ -125,11 +121,7 @@ class Bed(Spaces):
 
     def snapshot(self):
         """Everything of the Node that a plan may change, as text."""
-        parts = [self.ip(NODE, "address"), self.ip(NODE, "neigh", "show", "nud", "permanent"), self.run(NODE, "nft", "list", "ruleset")]
-        for family in ("-4", "-6"):
-            parts += [self.ip(NODE, family, "route", "show", "table", "all"), self.ip(NODE, family, "rule")]
-        values = self.run(NODE, "sysctl", "-a", "-e").splitlines()
-        return "\n".join([*parts, *(line for line in values if re.match(SYSCTLS, line))])
+        return state_of(self.spaces[NODE])
 
     def serve(self, stack):
         """Who answers: web, and the world outside. Each tells whom it sees."""
@@ -139,6 +131,15 @@ class Bed(Spaces):
     def ask(self, short, address, port=PORT):
         """(who answers, whom it sees) at an address."""
         return traffic.ask(self.names[short], address, port)
+
+
+def state_of(space, *options):
+    """Everything of a host that a plan may change, as text; options of nft(8)."""
+    parts = [space.ip("address"), space.ip("neigh", "show", "nud", "permanent"), space.run("nft", *options, "list", "ruleset")]
+    for family in ("-4", "-6"):
+        parts += [space.ip(family, "route", "show", "table", "all"), space.ip(family, "rule")]
+    values = space.run("sysctl", "-a", "-e").splitlines()
+    return "\n".join([*parts, *(line for line in values if re.match(SYSCTLS, line))])
 
 
 def documents(features):

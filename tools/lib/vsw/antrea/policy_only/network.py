@@ -97,14 +97,10 @@ class Network(Spaces):
         self.ip(host.node, "link", "add", "eth0", "type", "veth", "peer", "name", end, "netns", self.names[OUTSIDE])
         for short, interface, address in ((host.node, "eth0", host.address), (OUTSIDE, end, host.router)):
             self.ip(short, "link", "set", interface, "up")
-            self._addresses(short, interface, within(both(address)))
+            self.addresses(short, interface, within(both(address)))
         for pods, router, there in zip(both(host.prefix), both(host.router), both(host.address)):
             self.ip(host.node, *_family(router), "route", "add", "default", "via", router)
             self.ip(OUTSIDE, "route", "add", pods, "via", there)
-
-    def _addresses(self, short, interface, addresses):
-        for address in addresses:
-            self.ip(short, "address", "add", address, "dev", interface, *(["nodad"] if ":" in address else []))
 
     def _pod(self, host, pod):
         """A Pod on a link of two ends; it knows the other end alone."""
@@ -117,7 +113,7 @@ class Network(Spaces):
         self.ip(host.node, "address", "add", f"{ROUTERS[1]}/64", "dev", end, "nodad")
         self.ip(short, "link", "set", "eth0", "address", mac, "up")
         for address, router in zip(both(host.pod(pod)), ROUTERS):
-            self._addresses(short, "eth0", [address])
+            self.addresses(short, "eth0", [address])
             self.ip(short, *_family(router), "route", "add", "default", "via", router, "dev", "eth0", "onlink")
 
     def give_route(self, host, pod):
