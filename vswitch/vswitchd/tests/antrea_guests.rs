@@ -5,7 +5,7 @@
 use crate::common::{ChecksumErrors, Guest, Netns, Nic, Switch, number, wait_for};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -156,11 +156,7 @@ impl Node {
                 node.run(&["ip", "route", "add", services, "via", of.virtual_service, "dev", &gateway, "onlink"]);
             }
         }
-        let server = Command::new("ip")
-            .args(["netns", "exec", pod.name(), "python3", "-c", SERVE])
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("a program");
+        let server = pod.command(&["python3", "-c", SERVE]).stdin(Stdio::null()).spawn().expect("a program");
         pod.run(&["sh", "-c", "iperf3 -s -D"]);
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::write(dir.path().join("all.yaml"), MANIFESTS.replace("GATEWAY", &gateway)).expect("a file");
@@ -172,10 +168,7 @@ impl Node {
 
     /// Tells the switch what the manifests say.
     fn tell(&self) {
-        let agent = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vswitch-agent");
-        let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
-        let (agent, dir, socket) = (text(&agent), text(self.dir.path()), text(&self.switch.socket()));
-        crate::common::run(&[&agent, "--no-state", "--dir", &dir, "--node", "node", "--socket", &socket, "--once"]);
+        self.switch.told_by(self.dir.path());
     }
 
     /// The guest's addresses, and what answers there: whom it sees, and a file.

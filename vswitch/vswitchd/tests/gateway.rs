@@ -10,7 +10,7 @@ use crate::common::{ChecksumErrors, Netns, Switch, Veth, wait_for};
 use scenes::{by_the_host, endpoints_on_the_host, host_and_wire, pods_side, policies, ports};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -143,9 +143,8 @@ struct Held {
 
 impl Held {
     fn start(ns: &Netns, script: &str, arguments: &[&str]) -> Self {
-        let mut program = Command::new("ip")
-            .args(["netns", "exec", ns.name(), "python3", "-c", script])
-            .args(arguments)
+        let mut program = ns
+            .command(&[&["python3", "-c", script], arguments].concat())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -266,8 +265,8 @@ impl Node {
         );
         node.run(&["nft", &counting]);
         for (ns, who, ports) in [(pod, "pod", "8080 8082"), (node, "host", "8081 22"), (outside, "outside", "8080")] {
-            let server = Command::new("ip")
-                .args(["netns", "exec", ns.name(), "python3", "-c", SERVE, who])
+            let server = ns
+                .command(&["python3", "-c", SERVE, who])
                 .args(ports.split(' '))
                 .stdin(Stdio::null())
                 .spawn()
@@ -298,19 +297,15 @@ impl Node {
 
     /// Has an agent tell the switch what the manifests say now.
     fn sync(&self) {
-        let agent = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vswitch-agent");
-        let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
-        let (agent, socket) = (text(&agent), text(&self.switch.socket()));
-        let dir = text(&self.dir.path().join("manifests"));
-        crate::common::run(&[&agent, "--no-state", "--dir", &dir, "--node", "node", "--socket", &socket, "--once"]);
+        self.switch.told_by(&self.dir.path().join("manifests"));
     }
 
     /// Starts the agent of the host, and waits until the host is as planned.
     fn set_up_host(&mut self) {
-        let agent = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vswitch-agent");
-        let agent = Command::new("ip")
-            .args(["netns", "exec", self.node.name()])
-            .arg(agent)
+        let agent = self
+            .node
+            .command(&[])
+            .arg(Switch::agent())
             .args(["--host", "--period-ms", "300", "--state"])
             .arg(self.dir.path().join("state"))
             .arg("--socket")

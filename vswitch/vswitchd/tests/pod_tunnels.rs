@@ -38,8 +38,9 @@ impl Inbound {
     fn start(host: &Host) -> Self {
         let dir = tempfile::Builder::new().prefix("vswitch-capture-").tempdir().expect("a temporary directory");
         let log = std::fs::File::create(dir.path().join("log")).expect("a log");
-        let child = Command::new("ip")
-            .args(["netns", "exec", host.ns.name(), "tcpdump", "-i", &interface(host)])
+        let child = host
+            .ns
+            .command(&["tcpdump", "-i", &interface(host)])
             .args(["-Q", "in", "-s", "0", "-B", "16384"])
             .args(["--immediate-mode", "-U", "-Z", "root", "-c", "3000", "-w"])
             .arg(dir.path().join("wire.pcap"))

@@ -7,8 +7,7 @@
 
 use crate::common::{Netns, Switch, Veth, number, wait_for};
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -105,9 +104,8 @@ impl Program {
         let output = tempfile::NamedTempFile::new().expect("a file");
         let both = || Stdio::from(output.reopen().expect("a file"));
         let to = fs::File::options().append(true).open(output.path()).expect("a file");
-        let child = Command::new("ip")
-            .args(["netns", "exec", ns.name(), "python3", "-u", "-c"])
-            .args(argv)
+        let child = ns
+            .command(&[&["python3", "-u", "-c"], argv].concat())
             .stdin(Stdio::null())
             .stdout(Stdio::from(to))
             .stderr(both())
@@ -221,20 +219,7 @@ impl Node {
 
     /// Tells the switch what the manifests say, once.
     fn tell(&self) {
-        let agent = Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vswitch-agent");
-        let (manifests, socket) = (self.dir.path().join("manifests"), self.switch.socket());
-        let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
-        crate::common::run(&[
-            &text(&agent),
-            "--no-state",
-            "--dir",
-            &text(&manifests),
-            "--node",
-            "node",
-            "--socket",
-            &text(&socket),
-            "--once",
-        ]);
+        self.switch.told_by(&self.dir.path().join("manifests"));
     }
 
     fn status(&self) -> (bool, bool) {

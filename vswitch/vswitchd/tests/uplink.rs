@@ -7,7 +7,7 @@
 use crate::common::{ChecksumErrors, IDLE_SLEEP, Netns, Switch, iperf3, number, wait_for};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -75,8 +75,7 @@ struct Program(Child);
 
 impl Program {
     fn start(ns: &Netns, argv: &[&str]) -> Self {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", ns.name()]).args(argv);
+        let mut command = ns.command(argv);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         Self(command.spawn().expect("ip can be started"))
     }

@@ -5,7 +5,7 @@
 //! where the last packet of a host came from.
 
 use crate::common::{ChecksumErrors, Host, Netns, Switch, Veth, Wire, iperf3, ping};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 /// Far above what a connection does that lives on retransmissions.
@@ -209,8 +209,9 @@ fn a_route_moves_a_tunnel_to_the_other_uplink_under_traffic() {
 /// Carries out a change in the middle of pings, of which none may be lost: they wait while the next
 /// hop is asked for its address.
 fn pinged_across(host: &Host, change: impl FnOnce()) {
-    let pinging = Command::new("ip")
-        .args(["netns", "exec", host.ns.name(), "ping", "-n", "-i", "0.02", "-c", "50", "-W", "2", "10.99.0.2"])
+    let pinging = host
+        .ns
+        .command(&["ping", "-n", "-i", "0.02", "-c", "50", "-W", "2", "10.99.0.2"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("ping is installed");

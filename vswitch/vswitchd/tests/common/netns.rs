@@ -1,7 +1,7 @@
 //! Network namespaces and veth pairs that go when their guard does.
 
 use super::command::{self, output, run, unique, wait_for};
-use std::process::Output;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 /// A network namespace with its loopback up and IPv6 ready without waiting (no duplicate address
@@ -25,6 +25,13 @@ impl Netns {
     /// Its name, for `ip netns exec`.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// A program in it, to be started.
+    pub(crate) fn command(&self, argv: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name]).args(argv);
+        command
     }
 
     /// Runs a program in it that may fail.

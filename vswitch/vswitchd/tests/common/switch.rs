@@ -145,6 +145,18 @@ impl Switch {
         }
     }
 
+    /// The agent that was built with it.
+    pub(crate) fn agent() -> PathBuf {
+        Path::new(env!("CARGO_BIN_EXE_vswitchd")).with_file_name("vswitch-agent")
+    }
+
+    /// Has an agent tell it what the manifests in a directory say of the Node `node`, once.
+    pub(crate) fn told_by(&self, manifests: &Path) {
+        let (agent, socket) = (Self::agent(), self.socket());
+        let (agent, manifests, socket) = (path(&agent), path(manifests), path(&socket));
+        command::run(&[agent, "--no-state", "--dir", manifests, "--node", "node", "--socket", socket, "--once"]);
+    }
+
     /// Directory of its files.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()

@@ -5,7 +5,7 @@ use super::counters::socket_drops;
 use super::guest::Guest;
 use super::netns::Netns;
 use serde_json::Value;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 /// What iperf3 sends by TCP: tens of thousands of packets, or thousands of large ones.
@@ -69,9 +69,8 @@ struct Server(Child);
 impl Server {
     /// Starts it, and returns when it listens.
     fn start(ns: &Netns, port: u16, argv: &[&str]) -> Self {
-        let child = Command::new("ip")
-            .args(["netns", "exec", ns.name()])
-            .args(argv)
+        let child = ns
+            .command(argv)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

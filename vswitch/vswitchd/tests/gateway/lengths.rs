@@ -4,7 +4,7 @@
 use super::{Addresses, FAMILIES, Node, SOON, Server};
 use crate::common::{ChecksumErrors, Netns, wait_for};
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// The Pod's MTU; the wire has 1500.
 const POD_MTU: usize = 1400;
@@ -56,7 +56,7 @@ s.connect((host, port))
 print(until_told(s, ':' in host, size))
 ";
 
-/// It sends to whoever asks it, at this address; then a short one.
+/// It sends to the one that asks it, at this address; then a short one.
 const ANSWERS: &str = r"
 host, size = sys.argv[1], int(sys.argv[2])
 s = socket_to(':' in host)
@@ -89,13 +89,7 @@ impl Addresses {
 }
 
 fn spawn(ns: &Netns, argv: &[&str]) -> std::process::Child {
-    Command::new("ip")
-        .args(["netns", "exec", ns.name()])
-        .args(argv)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("a program")
+    ns.command(argv).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("a program")
 }
 
 /// What a sender of packets of this length is told.

@@ -37,7 +37,7 @@ pub(super) fn pods_side(node: &Node, of: &Addresses) {
     assert!(large.status.success(), "fragments, Pod -> far: {}", String::from_utf8_lossy(&large.stdout));
     let large = node.outside.exec(&["ping", "-n", "-c", "3", "-s", "4000", "-W", "2", of.node]);
     assert!(large.status.success(), "fragments, outside -> host: {}", String::from_utf8_lossy(&large.stdout));
-    // Nobody serves it: refused, and the host is not asked.
+    // It has no endpoint: it refuses, and the host is not asked.
     assert_eq!(asks(&node.outside, of.node, 30014, &[]), Err(Some(7)), "outside -> NodePort without endpoint");
     let by_gateway = seen_by("pod", of.gateway);
     hears(&node.node, &of.cluster_ip(10), 80, &by_gateway, "host -> ClusterIP -> Pod");
