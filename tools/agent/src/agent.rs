@@ -1,25 +1,29 @@
-//! From files to what the switch has to know: what `run` does each period.
+//! From documents to what the switch has to know: what `run` does each period.
 
 mod saved;
 
+use crate::attach::{Attachments, attach};
 use crate::drive::{Options, Standing};
+use crate::kinds::DocumentKey;
 use crate::model::Model;
 use crate::problem::{NOWHERE, Problem};
 use crate::project::{Memory, Projection, project_after};
-use crate::source::Directory;
+use crate::source::{Directory, Source};
 use saved::Saved;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 use vswitch_proto::antrea::v1::Kind;
 
-/// Files, and what they come to.
+/// Documents, and what they come to.
 #[derive(Debug)]
 pub struct Agent {
-    directory: Directory,
+    sources: Vec<Box<dyn Source>>,
     node: String,
     options: Options,
-    /// The directory, as it is told.
-    dir: String,
+    /// Where the documents are from, as it is told.
+    place: String,
+    /// Pods that the CNI server has attached.
+    attachments: Attachments,
     memory: Memory,
     /// What counted at the last look.
     model: Model,
@@ -38,31 +42,65 @@ impl Agent {
     pub fn new(dir: &Path, beside: &[PathBuf], node: &str, options: Options) -> Self {
         // `m`, `m/` and `./m` are one: what was saved of it is found again.
         let dir = &plain(dir);
-        let directory = Directory::new(dir, beside);
-        let (projection, problems, memory) = (Projection::default(), Vec::new(), Memory::default());
-        let dir = dir.to_string_lossy().into_owned();
-        let model = Model::default();
-        let (node, held, saved) = (node.to_owned(), BTreeSet::new(), None);
-        Self { directory, node, options, dir, memory, model, projection, problems, held, counts: true, saved }
+        let directory = Box::new(Directory::new(dir, beside));
+        Self::of(vec![directory], &dir.to_string_lossy(), node, options)
     }
 
-    /// Looks for changes of files; whether there are any, and what they come to is new.
-    pub fn scan(&mut self) -> bool {
-        let is_changed = self.directory.scan();
-        if is_changed {
-            self.counts = self.take(false);
-            self.saved.iter_mut().for_each(|saved| saved.is_written = false);
+    /// Of documents from sources, this Node's view. `place` names the sources in problems, and
+    /// finds what was saved of them.
+    pub fn of(sources: Vec<Box<dyn Source>>, place: &str, node: &str, options: Options) -> Self {
+        Self {
+            sources,
+            node: node.to_owned(),
+            options,
+            place: place.to_owned(),
+            attachments: Attachments::new(),
+            memory: Memory::default(),
+            model: Model::default(),
+            projection: Projection::default(),
+            problems: Vec::new(),
+            held: BTreeSet::new(),
+            counts: true,
+            saved: None,
         }
-        self.save();
+    }
+
+    /// Takes over which Pods the CNI server has attached; whether that is new.
+    pub fn attach(&mut self, attachments: Attachments) -> bool {
+        let is_changed = attachments != self.attachments;
+        if is_changed {
+            self.attachments = attachments;
+            self.retake();
+        }
         is_changed
+    }
+
+    /// Looks for changes of documents; whether there are any, and what they come to is new.
+    pub fn scan(&mut self) -> bool {
+        // (Each source looks, whatever the others have found.)
+        let is_changed = self.sources.iter_mut().fold(false, |is_changed, source| source.scan() || is_changed);
+        if is_changed {
+            self.retake();
+        } else {
+            self.save();
+        }
+        is_changed
+    }
+
+    fn retake(&mut self) {
+        self.counts = self.take(false);
+        self.saved.iter_mut().for_each(|saved| saved.is_written = false);
+        self.save();
     }
 
     /// Takes over what documents say; whether it counts. At the begin of a run they say what they
     /// said at the end of the one before.
     fn take(&mut self, is_begin: bool) -> bool {
-        let mut problems = self.directory.problems();
+        let mut problems: Vec<Problem> = self.sources.iter().flat_map(|source| source.problems()).collect();
         problems.extend(self.saved.iter().flat_map(|saved| saved.store.problems()).cloned());
-        let documents = self.directory.documents_after(&|key| self.model.is_disputed(key));
+        let is_disputed = |key: &DocumentKey| self.model.is_disputed(key);
+        let documents = self.sources.iter().flat_map(|source| source.documents_after(&is_disputed)).collect();
+        let documents = attach(documents, &self.attachments, &self.node);
         let (mut model, more) = Model::after(documents, &self.model);
         problems.extend(more);
         let (mut projection, more) = project_after(&model, &self.node, &mut self.memory);
@@ -75,7 +113,7 @@ impl Agent {
             projection = Projection { failed, ..project_after(&model, &self.node, &mut self.memory).0 };
         }
         for problem in problems.iter_mut().filter(|problem| &*problem.origin.file == NOWHERE) {
-            problem.origin.file = self.dir.as_str().into();
+            problem.origin.file = self.place.as_str().into();
         }
         if self.options.is_strict {
             problems = problems.into_iter().map(Problem::strictly).collect();
@@ -97,7 +135,10 @@ impl Agent {
 
     /// Pods that are new while something that cannot be read may hold a policy that binds them.
     fn new_pods(&self, projection: &Projection) -> BTreeSet<String> {
-        if !self.directory.may_hold_more() || self.options.opens_anyway || self.projection.node.is_none() {
+        if !self.sources.iter().any(|source| source.may_hold_more())
+            || self.options.opens_anyway
+            || self.projection.node.is_none()
+        {
             return BTreeSet::new(); // (At the start the gate is shut, or nothing is told.)
         }
         let pods = projection.objects.keys().filter(|(kind, _)| *kind == Kind::Pod as i32);
@@ -116,13 +157,13 @@ impl Agent {
     }
 
     /// Files that may be being written: what they say is not known yet.
-    pub fn unsettled(&self) -> Vec<&Path> {
-        self.directory.unsettled()
+    pub fn unsettled(&self) -> Vec<PathBuf> {
+        self.sources.iter().flat_map(|source| source.unsettled()).collect()
     }
 
     /// Whether the next scan decides what becomes of files that are not there any more.
     pub fn is_forgetting(&self) -> bool {
-        self.directory.is_forgetting()
+        self.sources.iter().any(|source| source.is_forgetting())
     }
 
     /// What the switch has to know.
@@ -137,7 +178,8 @@ impl Agent {
 
     /// How far the documents can be trusted.
     pub fn standing(&self) -> Standing {
-        if self.directory.is_blind() { Standing::Blind } else { Standing::Known }
+        let is_blind = self.sources.iter().any(|source| source.is_blind());
+        if is_blind { Standing::Blind } else { Standing::Known }
     }
 
     /// Whether anything is wrong.

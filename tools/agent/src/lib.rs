@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod attach;
 pub mod cli;
 pub mod drive;
 pub mod health;

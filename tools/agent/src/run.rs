@@ -10,8 +10,10 @@ use crate::project::text;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use vswitch_net_types::shown;
 
 /// The longest wait of a switch that refuses calls, in seconds: one second more each time.
@@ -72,7 +74,8 @@ async fn manifests(cli: &Cli, dir: &Path, node: &str, out: &mut (dyn Write + Sen
         once(&mut agent, &mut driver, &mut told).await
     } else {
         let health = Health { checks: (!cli.no_health_checks).then(Checks::default), ..Health::default() };
-        watch(&mut agent, &mut driver, &mut told, health, period).await
+        let wake = Arc::new(Notify::new());
+        watch(&mut agent, &mut driver, &mut told, health, (period, &wake)).await
     }
 }
 
@@ -124,7 +127,13 @@ fn tell_unsettled(agent: &Agent) -> bool {
     files.is_empty()
 }
 
-async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Logged, mut health: Health, period: Duration) -> u8 {
+async fn watch(
+    agent: &mut Agent,
+    driver: &mut Driver,
+    told: &mut Logged,
+    mut health: Health,
+    (period, wake): (Duration, &Notify),
+) -> u8 {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
         tracing::error!("signals cannot be waited for");
@@ -149,7 +158,8 @@ async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Logged, mut he
         }
         // What is refused as a whole, a large sync perhaps, is not sent again each period.
         refusals = if refusals == was_refused { 0 } else { refusals.min(REFUSED_MAX) };
-        if stopped(&mut interrupt, &mut terminate, period.max(Duration::from_secs(refusals.into()))).await {
+        let pause = period.max(Duration::from_secs(refusals.into()));
+        if stopped(&mut interrupt, &mut terminate, pause, wake).await {
             return 0;
         }
         if agent.scan() {
@@ -158,10 +168,12 @@ async fn watch(agent: &mut Agent, driver: &mut Driver, told: &mut Logged, mut he
     }
 }
 
-/// Waits; whether to stop. What the switch has stays in force.
-async fn stopped(interrupt: &mut Signal, terminate: &mut Signal, period: Duration) -> bool {
+/// Waits for a period, or until something is new; whether to stop. What the switch has stays in
+/// force.
+async fn stopped(interrupt: &mut Signal, terminate: &mut Signal, period: Duration, wake: &Notify) -> bool {
     tokio::select! {
         () = tokio::time::sleep(period) => false,
+        () = wake.notified() => false,
         _ = interrupt.recv() => true,
         _ = terminate.recv() => true,
     }

@@ -52,8 +52,8 @@ impl Agent {
     /// knows.
     #[must_use]
     pub fn remembering(mut self, state: &Path) -> Self {
-        let mut store = Store::open(state, Path::new(&self.dir), &self.node);
-        self.directory.load(&mut store, REST);
+        let mut store = Store::open(state, Path::new(&self.place), &self.node);
+        self.sources.iter_mut().for_each(|source| source.load(&mut store, REST));
         let is_known = store.names().next().is_some();
         let rest = store.read::<Rest>(REST).map(|(rest, _)| rest).unwrap_or_default();
         self.saved = Some(Saved { store, is_written: true, round: rest.round, rest: None });
@@ -96,7 +96,11 @@ impl Agent {
         let Some(mut saved) = self.saved.take() else { return };
         if !saved.is_written && self.counts {
             // What the rest relies on is there before it.
-            let is_stored = self.directory.store(&mut saved.store, REST) && saved.store.settle();
+            let mut names = BTreeSet::from([REST.to_owned()]);
+            let store = &mut saved.store;
+            let is_stored =
+                self.sources.iter_mut().fold(true, |is_stored, source| source.store(store, &mut names) && is_stored);
+            let is_stored = is_stored && store.keep(&names) && store.settle();
             let rest = self.rest(saved.round);
             let bytes = serde_json::to_vec(&rest).ok();
             saved.is_written =

@@ -1,9 +1,9 @@
 //! A directory of manifests: what its files say, as long as they can be read.
 
-use super::Store;
 use super::file::{ByKey, File, shown};
 use super::mounts::Mounts;
 use super::walk::{Found, Stamp, walk};
+use super::{Source, Store};
 use crate::kinds::{Document, DocumentKey};
 use crate::problem::{Origin, Problem};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -41,71 +41,6 @@ impl Directory {
         let (dir, beside) = (dir.to_owned(), beside.to_owned());
         let (unreadable, kept, mounts) = (Vec::new(), Vec::new(), Mounts::default());
         Self { dir, beside, files: BTreeMap::new(), unreadable, kept, scanned: false, mounts }
-    }
-
-    /// Begins with what an earlier run knew of its files: what they say now are changes.
-    pub fn load(&mut self, store: &mut Store, other: &str) {
-        let names: Vec<String> = store.names().filter(|name| *name != other).cloned().collect();
-        for name in names {
-            let Some(((path, mut file), is_of_this)) = store.read::<(Vec<u8>, File)>(&name) else { continue };
-            let path = PathBuf::from(OsString::from_vec(path));
-            // Another version may understand the same text otherwise.
-            file.text = file.text.filter(|_| is_of_this);
-            file.is_stored = true;
-            self.files.insert(path, file);
-        }
-    }
-
-    /// Stores what is known of files, as far as it has changed, and forgets what is forgotten.
-    pub fn store(&mut self, store: &mut Store, other: &str) -> bool {
-        let mut names = BTreeSet::from([other.to_owned()]);
-        let mut is_stored = true;
-        for (path, file) in &mut self.files {
-            let name = Store::name_of(path);
-            if !file.is_stored {
-                file.is_stored = store.write(&name, (path.as_os_str().as_bytes(), &*file));
-                is_stored &= file.is_stored;
-            }
-            names.insert(name);
-        }
-        is_stored && store.keep(&names)
-    }
-
-    /// Whether a file that is not there is about to be forgotten.
-    pub fn is_forgetting(&self) -> bool {
-        self.files.values().any(|file| file.missing > 0 && file.missing < MISSING_MAX)
-    }
-
-    /// Looks for changes; whether there are any. What cannot be read keeps its last good content.
-    pub fn scan(&mut self) -> bool {
-        let found = self.find();
-        let now = SystemTime::now();
-        let mut changed = false;
-        let gone = self.files.values().filter(|file| file.missing > 0).flat_map(|file| &file.documents);
-        let gone: ByKey = gone.map(|document| (document.key.clone(), document.clone())).collect();
-        for (path, stamp) in &found.files {
-            let file = self.files.entry(path.clone()).or_default();
-            if std::mem::take(&mut file.missing) > 0 {
-                (changed, file.is_stored) = (true, false);
-            }
-            file.is_settled = if self.scanned { file.seen == Some(*stamp) } else { stamp.is_older(now, SETTLED) };
-            file.seen = Some(*stamp);
-            if !file.is_settled {
-                changed |= file.read_restless(path, *stamp, &gone);
-                continue;
-            }
-            changed |= std::mem::take(&mut file.restless).problem.is_some();
-            if file.read != Some(*stamp) {
-                changed |= file.read(path, *stamp, &gone);
-            }
-        }
-        self.scanned = true;
-        changed |= self.forget(&found);
-        let unreadable = found.bad.iter().map(|(path, reason)| Origin::new(&shown(path), 0, "").error("", reason));
-        let unreadable: Vec<Problem> = unreadable.collect();
-        changed |= unreadable != self.unreadable;
-        self.unreadable = unreadable;
-        changed
     }
 
     fn find(&mut self) -> Found {
@@ -151,16 +86,75 @@ impl Directory {
         self.kept = kept;
         changed
     }
+}
 
-    /// Documents in force. What a file that is not there any more said, one that is there may say
-    /// by now.
-    pub fn documents(&self) -> Vec<Document> {
-        self.documents_after(&|_| false)
+impl Source for Directory {
+    /// Begins with what an earlier run knew of its files: what they say now are changes.
+    fn load(&mut self, store: &mut Store, other: &str) {
+        let names: Vec<String> = store.names().filter(|name| *name != other).cloned().collect();
+        for name in names {
+            let Some(((path, mut file), is_of_this)) = store.read::<(Vec<u8>, File)>(&name) else { continue };
+            let path = PathBuf::from(OsString::from_vec(path));
+            // Another version may understand the same text otherwise.
+            file.text = file.text.filter(|_| is_of_this);
+            file.is_stored = true;
+            self.files.insert(path, file);
+        }
     }
 
-    /// The same, if of some objects another file said something else before: one that says it is
-    /// not what has become of the file that is not there any more.
-    pub fn documents_after(&self, is_disputed: &dyn Fn(&DocumentKey) -> bool) -> Vec<Document> {
+    fn store(&mut self, store: &mut Store, names: &mut BTreeSet<String>) -> bool {
+        let mut is_stored = true;
+        for (path, file) in &mut self.files {
+            let name = Store::name_of(path);
+            if !file.is_stored {
+                file.is_stored = store.write(&name, (path.as_os_str().as_bytes(), &*file));
+                is_stored &= file.is_stored;
+            }
+            names.insert(name);
+        }
+        is_stored
+    }
+
+    /// Whether a file that is not there is about to be forgotten.
+    fn is_forgetting(&self) -> bool {
+        self.files.values().any(|file| file.missing > 0 && file.missing < MISSING_MAX)
+    }
+
+    /// Looks for changes; whether there are any. What cannot be read keeps its last good content.
+    fn scan(&mut self) -> bool {
+        let found = self.find();
+        let now = SystemTime::now();
+        let mut changed = false;
+        let gone = self.files.values().filter(|file| file.missing > 0).flat_map(|file| &file.documents);
+        let gone: ByKey = gone.map(|document| (document.key.clone(), document.clone())).collect();
+        for (path, stamp) in &found.files {
+            let file = self.files.entry(path.clone()).or_default();
+            if std::mem::take(&mut file.missing) > 0 {
+                (changed, file.is_stored) = (true, false);
+            }
+            file.is_settled = if self.scanned { file.seen == Some(*stamp) } else { stamp.is_older(now, SETTLED) };
+            file.seen = Some(*stamp);
+            if !file.is_settled {
+                changed |= file.read_restless(path, *stamp, &gone);
+                continue;
+            }
+            changed |= std::mem::take(&mut file.restless).problem.is_some();
+            if file.read != Some(*stamp) {
+                changed |= file.read(path, *stamp, &gone);
+            }
+        }
+        self.scanned = true;
+        changed |= self.forget(&found);
+        let unreadable = found.bad.iter().map(|(path, reason)| Origin::new(&shown(path), 0, "").error("", reason));
+        let unreadable: Vec<Problem> = unreadable.collect();
+        changed |= unreadable != self.unreadable;
+        self.unreadable = unreadable;
+        changed
+    }
+
+    /// What a file that is not there any more said, one that is there may say by now. One that
+    /// disputes it is not what has become of that file.
+    fn documents_after(&self, is_disputed: &dyn Fn(&DocumentKey) -> bool) -> Vec<Document> {
         let files = || self.files.values().filter(|file| file.missing == 0);
         let there: HashSet<_> = files().flat_map(|file| &file.documents).map(|document| &document.key).collect();
         let gone = self.files.values().filter(|file| file.missing > 0).flat_map(|file| &file.documents);
@@ -173,23 +167,23 @@ impl Directory {
     }
 
     /// Whether there is something of which nobody knows what it says or said.
-    pub fn is_blind(&self) -> bool {
+    fn is_blind(&self) -> bool {
         !self.unreadable.is_empty() || self.files.values().any(|file| !file.was_right)
     }
 
     /// Whether something that cannot be read may hold a policy of which nothing is known.
-    pub fn may_hold_more(&self) -> bool {
+    fn may_hold_more(&self) -> bool {
         !self.unreadable.is_empty() || self.files.values().any(File::may_hold_more)
     }
 
     /// Files that may be being written: they are not read yet.
-    pub fn unsettled(&self) -> Vec<&Path> {
+    fn unsettled(&self) -> Vec<PathBuf> {
         let files = self.files.iter().filter(|(_, file)| file.missing == 0 && !file.is_settled);
-        files.map(|(path, _)| path.as_path()).collect()
+        files.map(|(path, _)| path.clone()).collect()
     }
 
     /// What is wrong with files as they are.
-    pub fn problems(&self) -> Vec<Problem> {
+    fn problems(&self) -> Vec<Problem> {
         let files = self.files.values().flat_map(|file| file.problems.iter().chain(&file.restless.problem));
         self.unreadable.iter().chain(&self.kept).chain(files).cloned().collect()
     }
@@ -202,8 +196,12 @@ mod tests {
 
     const GOOD: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n";
 
+    fn documents(directory: &Directory) -> Vec<Document> {
+        directory.documents_after(&|_| false)
+    }
+
     fn names(directory: &Directory) -> Vec<String> {
-        directory.documents().iter().map(|document| document.meta.name.clone()).collect()
+        documents(directory).iter().map(|document| document.meta.name.clone()).collect()
     }
 
     fn lines(directory: &Directory) -> Vec<String> {
@@ -318,7 +316,7 @@ mod tests {
         let ignored = [("inner/ignored.txt", "x: ["), ("inner/.hidden.yaml", "x: [")];
         let (dir, mut directory) = scene(&[("inner/a.yaml", GOOD), ignored[0], ignored[1], ("b.yaml", GOOD)]);
         let (inner, away) = (dir.path().join("inner"), dir.path().join("away"));
-        assert_eq!((directory.documents().len(), lines(&directory).len()), (2, 0));
+        assert_eq!((documents(&directory).len(), lines(&directory).len()), (2, 0));
 
         // Not mounted: it is there, and nothing is in it.
         fs::rename(&inner, &away).expect("moved");
@@ -326,7 +324,7 @@ mod tests {
         fs::rename(&away, dir.path().join(".away")).expect("moved");
         for _ in 0..3 {
             directory.scan();
-            assert_eq!(directory.documents().len(), 2);
+            assert_eq!(documents(&directory).len(), 2);
             let expected =
                 format!("{}:0: is empty, and had files: is something not mounted? They stay in force", inner.display());
             assert_eq!(lines(&directory), [expected]);
@@ -339,7 +337,7 @@ mod tests {
         symlink("nowhere", dir.path().join("README")).expect("linked");
         for _ in 0..3 {
             directory.scan();
-            assert_eq!(directory.documents().len(), 2);
+            assert_eq!(documents(&directory).len(), 2);
             assert!(directory.is_blind() && lines(&directory).len() == 3, "{:?}", lines(&directory));
         }
         // The whole is not there.
@@ -348,7 +346,7 @@ mod tests {
         fs::rename(&root, &elsewhere).expect("moved");
         directory.scan();
         directory.scan();
-        assert_eq!((directory.documents().len(), lines(&directory).len()), (2, 1));
+        assert_eq!((documents(&directory).len(), lines(&directory).len()), (2, 1));
         fs::rename(&elsewhere, &root).expect("moved back");
     }
 }
