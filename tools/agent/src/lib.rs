@@ -5,19 +5,26 @@
 //!
 //! `source` is where documents come from, `kinds` what they may say, `model` all of them by name;
 //! `resolve` finds out what selectors mean, `project` what the Node's switch has to know, `drive`
-//! tells it. `health` answers load balancers.
+//! tells it. `health` answers load balancers. `attach` is what the CNI server knows of Pods, and
+//! `feedback` what the cluster is told.
 #![forbid(unsafe_code)]
 
 pub mod agent;
 pub mod attach;
 pub mod cli;
 pub mod drive;
+#[cfg(feature = "cluster")]
+pub mod feedback;
 pub mod health;
 pub mod host;
 pub mod kinds;
+#[cfg(feature = "cluster")]
+pub mod lease;
 pub mod model;
 pub mod problem;
 pub mod project;
 pub mod resolve;
 pub mod run;
 pub mod source;
+#[cfg(feature = "cluster")]
+pub mod traceflow;

@@ -88,6 +88,7 @@ impl Origin {
             reason: reason.into(),
             hint: String::new(),
             severity: Severity::Error,
+            code: String::new(),
         }
     }
 
@@ -127,9 +128,26 @@ pub struct Problem {
     pub hint: String,
     /// How bad it is.
     pub severity: Severity,
+    /// One word for it, such as OVERLAP; empty: the document is not understood.
+    #[serde(default)]
+    pub code: String,
 }
 
+/// The code of what is not understood.
+const INVALID: &str = "INVALID";
+
 impl Problem {
+    /// One word for it, in capitals.
+    pub fn code(&self) -> &str {
+        if self.code.is_empty() { INVALID } else { &self.code }
+    }
+
+    /// With a code, as the switch gives one.
+    #[must_use]
+    pub fn coded(self, code: impl Into<String>) -> Self {
+        Self { code: code.into(), ..self }
+    }
+
     /// With a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {

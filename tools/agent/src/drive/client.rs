@@ -49,11 +49,8 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) async fn connect(socket: &Path) -> Result<Self, DriveError> {
-        let unreachable = |reason: String| DriveError::Unreachable { socket: socket.to_owned(), reason };
-        let path = socket.to_str().ok_or_else(|| unreachable("the path is not UTF-8".to_owned()))?;
-        let endpoint = Endpoint::from_shared(format!("unix://{path}")).map_err(|e| unreachable(innermost(&e)))?;
-        let endpoint = endpoint.timeout(TIMEOUT).http2_keep_alive_interval(KEEPALIVE).keep_alive_while_idle(true);
-        let channel = endpoint.connect().await.map_err(|error| unreachable(innermost(&error)))?;
+        let channel = endpoint(socket)?.timeout(TIMEOUT);
+        let channel = connect(socket, &channel).await?;
         Ok(Self {
             socket: socket.to_owned(),
             nodes: NodeServiceClient::new(channel.clone()).max_decoding_message_size(ANSWER_LEN_MAX),
@@ -175,6 +172,26 @@ fn wrong_fields(status: &Status, origin: &Origin) -> Vec<Problem> {
 }
 
 /// The reason behind reasons: of a connection, what the kernel said.
+fn unreachable(socket: &Path, reason: String) -> DriveError {
+    DriveError::Unreachable { socket: socket.to_owned(), reason }
+}
+
+fn endpoint(socket: &Path) -> Result<Endpoint, DriveError> {
+    let path = socket.to_str().ok_or_else(|| unreachable(socket, "the path is not UTF-8".to_owned()))?;
+    let endpoint = Endpoint::from_shared(format!("unix://{path}"));
+    let endpoint = endpoint.map_err(|error| unreachable(socket, innermost(&error)))?;
+    Ok(endpoint.http2_keep_alive_interval(KEEPALIVE).keep_alive_while_idle(true))
+}
+
+async fn connect(socket: &Path, endpoint: &Endpoint) -> Result<Channel, DriveError> {
+    endpoint.connect().await.map_err(|error| unreachable(socket, innermost(&error)))
+}
+
+/// A connection to the switch for calls that last: they have no time limit.
+pub(crate) async fn channel(socket: &Path) -> Result<Channel, DriveError> {
+    connect(socket, &endpoint(socket)?).await
+}
+
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

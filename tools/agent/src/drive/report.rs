@@ -103,7 +103,7 @@ impl Documents<'_> {
             let hint = [problem.hint.clone(), other.unwrap_or_default()];
             let hint: Vec<String> = hint.into_iter().filter(|part| !part.is_empty()).collect();
             let reason = format!("{}: {}", problem.code, problem.reason);
-            problems.push(told(&problem.field, &reason).hint(hint.join("; ")));
+            problems.push(told(&problem.field, &reason).hint(hint.join("; ")).coded(problem.code.clone()));
         }
         if is_refused && problems.is_empty() {
             problems.push(told("", "refused"));

@@ -1,0 +1,151 @@
+//! What the agent tells the cluster: an Event on each object that is refused, and that the Node has
+//! a network.
+//!
+//! **Where**: behind `drive`. `run` hands over what is wrong and whether the switch forwards; the
+//! sources say which object of the API server each problem is about.
+//!
+//! **Design**: [`Feedback::tell`] leaves the newest [`News`] for a task, and returns. The task writes
+//! what the cluster does not have yet. `events` gives each refusal one name, so that the agents of
+//! all Nodes share one Event. `node` writes the condition `NetworkUnavailable`, and takes away the
+//! taint [`TAINT`].
+//!
+//! **Limits**: the task writes at most [`events::BURST_MAX`] Events in a row. An API server that does
+//! not answer costs the task a retry each [`RETRY`]; the agent's loop never waits for it.
+//!
+//! **Threads**: one task of the agent's runtime.
+
+mod events;
+mod node;
+
+use crate::problem::Problem;
+use kube::Client;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::sync::watch;
+use vswitch_net_types::shown;
+
+pub(crate) use events::{micro, second};
+pub use node::TAINT;
+
+/// What could not be written is written again after this time.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// The longest time without a look: Events that the API server forgets are told again.
+const IDLE: Duration = Duration::from_secs(300);
+
+/// An object of the API server.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectRef {
+    /// Its group and version, such as `networking.k8s.io/v1`.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace; empty: it has none.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+/// Why an object is refused.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Refusal {
+    /// One word, as `kubectl describe` shows it as the reason.
+    pub reason: String,
+    /// The whole: field, reason and hint.
+    pub note: String,
+}
+
+impl Refusal {
+    /// Of a problem.
+    fn of(problem: &Problem) -> Self {
+        let parts = [problem.field.as_str(), problem.reason.as_str()];
+        let mut note = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
+        if !problem.hint.is_empty() {
+            note = format!("{note}; {}", problem.hint);
+        }
+        Self { reason: camel(problem.code()), note: shown(&note).into_owned() }
+    }
+}
+
+/// A code as Kubernetes writes reasons: `IN_USE` is `InUse`.
+fn camel(code: &str) -> String {
+    let word = |word: &str| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_ascii_uppercase() + &rest.to_ascii_lowercase()
+    };
+    code.split('_').map(word).collect()
+}
+
+/// What there is to tell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct News {
+    /// What is refused.
+    pub refusals: BTreeMap<ObjectRef, BTreeSet<Refusal>>,
+    /// Everything is told to the switch, and packets pass.
+    pub is_ready: bool,
+}
+
+impl News {
+    /// Errors of objects that the API server has.
+    pub fn new<'a>(
+        problems: impl Iterator<Item = &'a Problem>,
+        object: impl Fn(&Problem) -> Option<ObjectRef>,
+        is_ready: bool,
+    ) -> Self {
+        let mut refusals: BTreeMap<ObjectRef, BTreeSet<Refusal>> = BTreeMap::new();
+        for problem in problems.filter(|problem| problem.is_error()) {
+            if let Some(object) = object(problem) {
+                refusals.entry(object).or_default().insert(Refusal::of(problem));
+            }
+        }
+        Self { refusals, is_ready }
+    }
+}
+
+/// The task that tells the cluster. It ends with this value.
+#[derive(Debug)]
+pub struct Feedback {
+    news: watch::Sender<News>,
+}
+
+impl Feedback {
+    /// Starts the task, in a runtime of tokio.
+    pub fn start(client: Client, node: &str) -> Self {
+        let (news, inbox) = watch::channel(News::default());
+        let events = events::Events::new(client.clone(), node);
+        tokio::spawn(follow(inbox, events, node::Node::new(client, node)));
+        Self { news }
+    }
+
+    /// Leaves what there is to tell. Older news that was not told yet is dropped.
+    pub fn tell(&self, news: News) {
+        self.news.send_if_modified(|old| {
+            let is_new = *old != news;
+            *old = news;
+            is_new
+        });
+    }
+}
+
+async fn follow(mut inbox: watch::Receiver<News>, mut events: events::Events, mut node: node::Node) {
+    let mut told = String::new();
+    loop {
+        let news = inbox.borrow_and_update().clone();
+        // The Node first: Pods wait for it.
+        let of_node = node.follow(news.is_ready).await;
+        let of_events = events.follow(&news.refusals).await;
+        let failure = of_node.err().or(of_events.err()).map(|error| shown(&error.to_string()).into_owned());
+        let pause = if failure.is_some() || events.has_more() { RETRY } else { IDLE };
+        let failure = failure.unwrap_or_default();
+        if failure != told && !failure.is_empty() {
+            tracing::warn!("the API server does not take what the agent tells: {failure}");
+        }
+        told = failure;
+        tokio::select! {
+            changed = inbox.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}

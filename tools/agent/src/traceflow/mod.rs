@@ -1,0 +1,178 @@
+//! Traceflows of the API server (crd.antrea.io/v1beta1): `kubectl create -f` one, and its status
+//! tells what the packet met on each Node.
+//!
+//! **Where**: beside `drive`. `run` says which Pods are on this Node.
+//!
+//! **Design**: each agent watches all Traceflows. The agent of the source's Node claims one: it
+//! writes phase and tag into the status, on condition that nobody changed the object meanwhile
+//! (`claim`). All other agents have their switches look for the tag. Each agent adds what its switch
+//! observed to `status.results` (`status`). The claiming agent sends the packet, and decides the end.
+//! The agent that has the destination Pod says so first, and the sender waits for it
+//! ([`READY_MAX`]).
+//!
+//! **Limits**: 63 tags. A Traceflow that finds none waits. A Traceflow whose agent is gone fails
+//! [`GRACE_SECONDS`] after its time; any agent says so.
+//!
+//! **Threads**: one task that watches, and one for each Traceflow that runs.
+
+mod claim;
+mod object;
+mod session;
+mod status;
+
+use futures_util::StreamExt;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt, watcher as watch_objects};
+use kube::{Client, ResourceExt};
+use object::{Phase, Traceflow};
+use session::Session;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// How long a sender waits for the agent of the destination at most.
+const READY_MAX: Duration = Duration::from_secs(5);
+
+/// How long a sender waits where nobody knows which Node the packet goes to.
+const SPREAD: Duration = Duration::from_secs(1);
+
+/// Seconds after its time until anybody ends a Traceflow whose agent does not.
+const GRACE_SECONDS: i64 = 15;
+
+/// How often Traceflows are looked at that nobody has changed.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Traceflows that an agent knows. What is beyond is not served before others are deleted.
+const KNOWN_MAX: usize = 1000;
+
+/// What tasks share.
+#[derive(Clone)]
+struct Shared {
+    api: Api<DynamicObject>,
+    node: Arc<str>,
+    socket: Arc<Path>,
+    /// Pods of this Node, as "namespace/name".
+    local: watch::Receiver<BTreeSet<String>>,
+}
+
+/// The Traceflows. They end with this value.
+#[derive(Debug)]
+pub struct Traceflows {
+    local: watch::Sender<BTreeSet<String>>,
+    task: JoinHandle<()>,
+}
+
+impl Traceflows {
+    /// Starts the task, in a runtime of tokio. `socket` is the switch's.
+    pub fn start(client: Client, node: &str, socket: PathBuf) -> Self {
+        let gvk = GroupVersionKind::gvk("crd.antrea.io", "v1beta1", "Traceflow");
+        let api = Api::all_with(client, &ApiResource::from_gvk(&gvk));
+        let (local, of_node) = watch::channel(BTreeSet::new());
+        let shared = Shared { api, node: node.into(), socket: socket.into(), local: of_node };
+        Self { local, task: tokio::spawn(Watch::new(shared).follow()) }
+    }
+
+    /// Takes over which Pods are on this Node.
+    pub fn local(&self, pods: BTreeSet<String>) {
+        self.local.send_if_modified(|old| {
+            let is_new = *old != pods;
+            *old = pods;
+            is_new
+        });
+    }
+}
+
+impl Drop for Traceflows {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What is known of all Traceflows.
+struct Watch {
+    shared: Shared,
+    objects: BTreeMap<String, Traceflow>,
+    /// Those of which this Node has a part, by name. Dropped, a session ends.
+    sessions: BTreeMap<String, Session>,
+}
+
+impl Watch {
+    fn new(shared: Shared) -> Self {
+        Self { shared, objects: BTreeMap::new(), sessions: BTreeMap::new() }
+    }
+
+    async fn follow(mut self) {
+        let config = watcher::Config::default().page_size(500);
+        let mut events = watch_objects(self.shared.api.clone(), config).default_backoff().boxed();
+        let mut turn = tokio::time::interval(PERIOD);
+        // Of a list that has not ended yet.
+        let mut listed = BTreeMap::new();
+        loop {
+            tokio::select! {
+                event = events.next() => match event {
+                    Some(Ok(Event::Init)) => listed.clear(),
+                    Some(Ok(Event::InitApply(object))) => add(&mut listed, &object),
+                    Some(Ok(Event::InitDone)) => self.objects = std::mem::take(&mut listed),
+                    Some(Ok(Event::Apply(object))) => add(&mut self.objects, &object),
+                    Some(Ok(Event::Delete(object))) => drop(self.objects.remove(&object.name_any())),
+                    // The kind may not be served, or the server is away: `source` tells the latter.
+                    Some(Err(error)) => tracing::debug!("Traceflows: {error}"),
+                    None => return,
+                },
+                _ = turn.tick() => {}
+            }
+            self.look().await;
+        }
+    }
+
+    async fn look(&mut self) {
+        let objects = &self.objects;
+        self.sessions.retain(|name, session| objects.get(name).is_some_and(|object| session.is_of(object)));
+        let now = Timestamp::now();
+        let names: Vec<String> = self.objects.keys().cloned().collect();
+        for name in names {
+            let Some(object) = self.objects.get(&name).cloned() else { continue };
+            match object.phase {
+                Phase::Done => {}
+                Phase::New if object.is_of(&self.shared.local.borrow()) => self.claim(object).await,
+                Phase::New => {}
+                Phase::Running if object.overdue_seconds(now) > GRACE_SECONDS => {
+                    status::fail(&self.shared.api, &object, "its time is over, and the agent that ran it is gone")
+                        .await;
+                }
+                Phase::Running if !self.sessions.contains_key(&name) => {
+                    // One that this Node had claimed before a restart is left to its time.
+                    if !object.is_of(&self.shared.local.borrow()) && object.overdue_seconds(now) <= 0 {
+                        self.sessions.insert(name, Session::receive(self.shared.clone(), &object));
+                    }
+                }
+                Phase::Running => self.sessions[&name].tell(&object),
+            }
+        }
+    }
+
+    async fn claim(&mut self, object: Traceflow) {
+        match claim::claim(&self.shared, &object).await {
+            Ok(Some(object)) => {
+                let session = Session::send(self.shared.clone(), &object);
+                self.sessions.insert(object.name.clone(), session);
+                self.objects.insert(object.name.clone(), object);
+            }
+            Ok(None) => {} // the next look tries again
+            Err(error) => tracing::debug!("Traceflow {}: {error}", object.name),
+        }
+    }
+}
+
+fn add(objects: &mut BTreeMap<String, Traceflow>, object: &DynamicObject) {
+    let name = object.name_any();
+    if objects.len() < KNOWN_MAX || objects.contains_key(&name) {
+        objects.insert(name, Traceflow::of(object));
+    }
+}

@@ -1,0 +1,251 @@
+//! What a Traceflow says: its ends, its packet, and how far it is.
+
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use vswitch_proto::antrea::v1;
+use vswitch_proto::antrea::v1::traceflow_end::End;
+
+/// Seconds of a Traceflow that does not say how long (Antrea's default).
+const TIMEOUT_SECONDS: u32 = 20;
+
+/// The longest time that the switch takes.
+const TIMEOUT_SECONDS_MAX: u32 = 300;
+
+/// Bytes of headers that `packet.length` counts: of the IP header by family, and of ICMP, TCP, UDP.
+const IP_LEN: [u32; 2] = [20, 40];
+const TCP_LEN: u32 = 20;
+const OTHER_LEN: u32 = 8;
+
+/// How far a Traceflow is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nobody has claimed it.
+    New,
+    /// A Node runs it.
+    Running,
+    /// It is over.
+    Done,
+}
+
+/// A Traceflow, as far as agents need it.
+#[derive(Clone, Debug)]
+pub(super) struct Traceflow {
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) version: String,
+    pub(super) phase: Phase,
+    pub(super) tag: u32,
+    pub(super) started: Option<Timestamp>,
+    /// The spec; or why it is not understood.
+    pub(super) spec: Result<Spec, String>,
+    /// `status.results`.
+    pub(super) results: Vec<Value>,
+}
+
+/// `spec`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Spec {
+    source: Place,
+    pub(super) destination: Place,
+    packet: Packet,
+    live_traffic: bool,
+    dropped_only: bool,
+    timeout: u32,
+}
+
+/// `spec.source` or `spec.destination`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Place {
+    namespace: String,
+    pod: String,
+    service: String,
+    ip: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Packet {
+    length: u32,
+    ip_header: Option<IpHeader>,
+    #[serde(rename = "ipv6Header")]
+    ipv6_header: Option<Ipv6Header>,
+    transport_header: TransportHeader,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct IpHeader {
+    protocol: u32,
+    ttl: u32,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Ipv6Header {
+    next_header: Option<u32>,
+    hop_limit: u32,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct TransportHeader {
+    icmp: Option<Value>,
+    udp: Option<Ports>,
+    tcp: Option<Ports>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Ports {
+    src_port: u32,
+    dst_port: u32,
+    flags: Option<u32>,
+}
+
+impl Traceflow {
+    /// Of an object of the API server.
+    pub(super) fn of(object: &DynamicObject) -> Self {
+        let status = object.data.get("status").unwrap_or(&Value::Null);
+        let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or_default();
+        let phase = match text("phase") {
+            "" | "Pending" => Phase::New,
+            "Running" => Phase::Running,
+            _ => Phase::Done,
+        };
+        let tag = status.get("dataplaneTag").and_then(Value::as_u64).and_then(|tag| u32::try_from(tag).ok());
+        let spec = object.data.get("spec").cloned().unwrap_or_default();
+        Self {
+            name: object.name_any(),
+            uid: object.uid().unwrap_or_default(),
+            version: object.resource_version().unwrap_or_default(),
+            phase,
+            tag: tag.unwrap_or(0),
+            started: text("startTime").parse().ok(),
+            spec: Spec::deserialize(spec).map_err(|error| format!("spec: {error}")),
+            results: status.get("results").and_then(Value::as_array).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Whether it begins at one of these Pods; without a Pod as its source, whether it ends there.
+    pub(super) fn is_of(&self, local: &BTreeSet<String>) -> bool {
+        let Ok(spec) = &self.spec else { return false };
+        match spec.source.pod_name() {
+            Some(pod) => local.contains(&pod),
+            None => spec.destination.pod_name().is_some_and(|pod| local.contains(&pod)),
+        }
+    }
+
+    /// Whether its destination is one of these Pods.
+    pub(super) fn ends_at(&self, local: &BTreeSet<String>) -> bool {
+        let destination = self.spec.as_ref().ok().and_then(|spec| spec.destination.pod_name());
+        destination.is_some_and(|pod| local.contains(&pod))
+    }
+
+    /// Seconds that it may take.
+    pub(super) fn timeout_seconds(&self) -> u32 {
+        let asked = self.spec.as_ref().map_or(0, |spec| spec.timeout);
+        if asked == 0 { TIMEOUT_SECONDS } else { asked.min(TIMEOUT_SECONDS_MAX) }
+    }
+
+    /// Seconds since its time was over; below 0: it is not.
+    pub(super) fn overdue_seconds(&self, now: Timestamp) -> i64 {
+        let since = self.started.map_or(0, |started| now.duration_since(started).as_secs());
+        since.saturating_sub(self.timeout_seconds().into())
+    }
+
+    /// What the switch is asked for.
+    pub(super) fn request(&self, role: v1::TraceflowRole) -> Result<v1::Traceflow, String> {
+        let base = v1::Traceflow {
+            name: self.name.clone(),
+            tag: self.tag,
+            role: role.into(),
+            timeout_seconds: self.timeout_seconds(),
+            ..v1::Traceflow::default()
+        };
+        if role == v1::TraceflowRole::Receiver {
+            return Ok(base);
+        }
+        let spec = self.spec.clone()?;
+        Ok(v1::Traceflow {
+            source: spec.source.end("spec.source")?,
+            destination: spec.destination.end("spec.destination")?,
+            packet: Some(spec.packet.request()?),
+            live: spec.live_traffic,
+            dropped_only: spec.dropped_only,
+            ..base
+        })
+    }
+}
+
+impl Place {
+    /// "namespace/name" of a Pod.
+    fn pod_name(&self) -> Option<String> {
+        let namespace = if self.namespace.is_empty() { "default" } else { &self.namespace };
+        (!self.pod.is_empty()).then(|| format!("{namespace}/{}", self.pod))
+    }
+
+    /// Whether it is a Pod.
+    pub(super) fn is_pod(&self) -> bool {
+        !self.pod.is_empty()
+    }
+
+    fn end(&self, field: &str) -> Result<Option<v1::TraceflowEnd>, String> {
+        let given = [&self.pod, &self.service, &self.ip].into_iter().filter(|text| !text.is_empty()).count();
+        if given > 1 {
+            return Err(format!("{field}: give one of pod, service and ip"));
+        }
+        let namespace = if self.namespace.is_empty() { "default" } else { &self.namespace };
+        let end = if let Some(pod) = self.pod_name() {
+            Some(End::Pod(pod))
+        } else if !self.service.is_empty() {
+            Some(End::Service(format!("{namespace}/{}", self.service)))
+        } else {
+            (!self.ip.is_empty()).then(|| End::Address(self.ip.clone()))
+        };
+        Ok(end.map(|end| v1::TraceflowEnd { end: Some(end) }))
+    }
+}
+
+impl Packet {
+    fn request(&self) -> Result<v1::TraceflowPacket, String> {
+        let (is_v6, header) = (self.ipv6_header.is_some(), &self.transport_header);
+        let number = match (&self.ipv6_header, &self.ip_header) {
+            (Some(header), _) => header.next_header.unwrap_or(0),
+            (None, Some(header)) => header.protocol,
+            (None, None) => 0,
+        };
+        let (protocol, ports) = match (number, &header.tcp, &header.udp, &header.icmp) {
+            (6, ports, ..) => (v1::Protocol::Tcp, ports.clone()),
+            (17, _, ports, _) => (v1::Protocol::Udp, ports.clone()),
+            (132, ..) => (v1::Protocol::Sctp, None),
+            (1 | 58, ..) | (0, None, None, Some(_)) => (v1::Protocol::Icmp, None),
+            (0, Some(ports), ..) => (v1::Protocol::Tcp, Some(ports.clone())),
+            (0, None, Some(ports), _) => (v1::Protocol::Udp, Some(ports.clone())),
+            (0, None, None, None) => (v1::Protocol::Unspecified, None),
+            (other, ..) => return Err(format!("spec.packet: protocol {other} is not served")),
+        };
+        let ports = ports.unwrap_or_default();
+        let family = match (is_v6, self.ip_header.is_some()) {
+            (true, _) => v1::Families::Ipv6,
+            (false, true) => v1::Families::Ipv4,
+            (false, false) => v1::Families::Unspecified,
+        };
+        let transport = if protocol == v1::Protocol::Tcp { TCP_LEN } else { OTHER_LEN };
+        let ttl = self.ipv6_header.as_ref().map_or(0, |header| header.hop_limit);
+        Ok(v1::TraceflowPacket {
+            family: family.into(),
+            protocol: protocol.into(),
+            source_port: ports.src_port,
+            destination_port: ports.dst_port,
+            tcp_flags: ports.flags.unwrap_or(0),
+            ttl: ttl.max(self.ip_header.as_ref().map_or(0, |header| header.ttl)),
+            payload_len: self.length.saturating_sub(IP_LEN[usize::from(is_v6)] + transport),
+        })
+    }
+}
