@@ -149,3 +149,33 @@ async fn follow(mut inbox: watch::Receiver<News>, mut events: events::Events, mu
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::problem::Origin;
+
+    #[test]
+    fn errors_of_objects_are_refusals_and_nothing_else_is() {
+        let origin = Origin::new("cluster", 0, "NetworkPolicy a/p");
+        let other = Origin::new("node.yaml", 1, "NodeConfig n");
+        let problems = [
+            origin.error("spec.x", "IN_USE: it is").hint("change it").coded("IN_USE"),
+            origin.error("spec.y", "no number"),
+            origin.warning("spec.z", "odd"),
+            other.error("spec", "wrong"),
+        ];
+        let policy = ObjectRef {
+            api_version: "networking.k8s.io/v1".to_owned(),
+            kind: "NetworkPolicy".to_owned(),
+            namespace: "a".to_owned(),
+            name: "p".to_owned(),
+            uid: "u".to_owned(),
+        };
+        let object = |problem: &Problem| (*problem.origin.file == *"cluster").then(|| policy.clone());
+        let news = News::new(problems.iter(), object, true);
+        let refusal = |reason: &str, note: &str| Refusal { reason: reason.to_owned(), note: note.to_owned() };
+        let expected = [refusal("InUse", "spec.x: IN_USE: it is; change it"), refusal("Invalid", "spec.y: no number")];
+        assert_eq!(news.refusals, BTreeMap::from([(policy, BTreeSet::from(expected))]));
+    }
+}

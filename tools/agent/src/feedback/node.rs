@@ -83,3 +83,25 @@ fn without_taint(node: &Value) -> Option<Vec<Value>> {
     let left: Vec<Value> = taints.iter().filter(|taint| taint["key"] != TAINT).cloned().collect();
     (left.len() < taints.len()).then_some(left)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_agents_own_taint_goes() {
+        let node =
+            |keys: &[&str]| json!({"spec": {"taints": keys.iter().map(|key| json!({"key": key})).collect::<Vec<_>>()}});
+        assert_eq!(without_taint(&node(&["a", TAINT, "b"])), Some(vec![json!({"key": "a"}), json!({"key": "b"})]));
+        assert_eq!(without_taint(&node(&[TAINT])), Some(vec![]));
+        assert_eq!(without_taint(&node(&["a"])), None);
+        assert_eq!(without_taint(&json!({})), None);
+    }
+
+    #[test]
+    fn a_node_has_a_network_if_its_status_says_so() {
+        let node = |status: &str| json!({"status": {"conditions": [{"type": "Ready"}, {"type": CONDITION, "status": status}]}});
+        assert!(has_network(&node("False")));
+        assert!(!has_network(&node("True")) && !has_network(&node("Unknown")) && !has_network(&json!({})));
+    }
+}

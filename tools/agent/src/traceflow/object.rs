@@ -249,3 +249,77 @@ impl Packet {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn traceflow(spec: &Value, status: &Value) -> Traceflow {
+        let object = json!({
+            "apiVersion": "crd.antrea.io/v1beta1",
+            "kind": "Traceflow",
+            "metadata": {"name": "t", "uid": "u", "resourceVersion": "7"},
+            "spec": spec,
+            "status": status,
+        });
+        Traceflow::of(&serde_json::from_value(object).expect("an object"))
+    }
+
+    fn request(spec: &Value) -> Result<v1::Traceflow, String> {
+        traceflow(spec, &json!({"phase": "Running", "dataplaneTag": 5})).request(v1::TraceflowRole::Sender)
+    }
+
+    #[test]
+    fn a_spec_is_what_the_switch_is_asked_for() {
+        let asked = request(&json!({
+            "source": {"namespace": "a", "pod": "web"},
+            "destination": {"namespace": "b", "service": "db"},
+            "packet": {
+                "length": 100,
+                "ipHeader": {"protocol": 6, "ttl": 9},
+                "transportHeader": {"tcp": {"srcPort": 1000, "dstPort": 80, "flags": 2}},
+            },
+            "timeout": 400,
+        }));
+        let asked = asked.expect("a request");
+        let end = |end: Option<v1::TraceflowEnd>| end.and_then(|end| end.end);
+        assert_eq!(end(asked.source), Some(End::Pod("a/web".to_owned())));
+        assert_eq!(end(asked.destination), Some(End::Service("b/db".to_owned())));
+        assert_eq!((asked.tag, asked.timeout_seconds), (5, 300));
+        let packet = asked.packet.expect("a packet");
+        assert_eq!((packet.protocol(), packet.source_port, packet.destination_port), (v1::Protocol::Tcp, 1000, 80));
+        assert_eq!((packet.family(), packet.ttl, packet.payload_len), (v1::Families::Ipv4, 9, 60));
+    }
+
+    #[test]
+    fn what_the_switch_does_not_send_is_refused_by_name() {
+        for (spec, reason) in [
+            (json!({"source": {"pod": "a", "ip": "10.0.0.1"}}), "spec.source: give one of pod, service and ip"),
+            (json!({"packet": {"ipHeader": {"protocol": 47}}}), "spec.packet: protocol 47 is not served"),
+            (json!({"timeout": "soon"}), "spec: invalid type: string \"soon\", expected u32"),
+        ] {
+            assert_eq!(request(&spec).err().as_deref(), Some(reason), "{spec}");
+        }
+    }
+
+    #[test]
+    fn it_belongs_to_the_node_of_its_source_or_without_one_of_its_destination() {
+        let local: BTreeSet<String> = ["a/x".to_owned(), "default/y".to_owned()].into();
+        let is_of = |spec: &Value| traceflow(spec, &Value::Null).is_of(&local);
+        assert!(is_of(&json!({"source": {"namespace": "a", "pod": "x"}, "destination": {"pod": "z"}})));
+        assert!(is_of(&json!({"source": {"pod": "y"}})), "the namespace is default");
+        assert!(is_of(&json!({"source": {"ip": "1.2.3.4"}, "destination": {"pod": "y"}})));
+        assert!(!is_of(&json!({"source": {"namespace": "b", "pod": "x"}, "destination": {"pod": "y"}})));
+        assert!(!is_of(&json!({})));
+    }
+
+    #[test]
+    fn its_time_is_over_so_many_seconds_after_its_start() {
+        let status = json!({"phase": "Running", "startTime": "2026-01-01T00:00:00Z"});
+        let at = |second: &str| format!("2026-01-01T00:00:{second}Z").parse::<Timestamp>().expect("a time");
+        let overdue = |spec: &Value, second: &str| traceflow(spec, &status).overdue_seconds(at(second));
+        assert_eq!(overdue(&json!({}), "05"), -15);
+        assert_eq!(overdue(&json!({"timeout": 3}), "05"), 2);
+    }
+}

@@ -129,3 +129,64 @@ fn observation(of: &v1::TraceflowObservation) -> Value {
     }
     Value::Object(object)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traceflow::object::Spec;
+
+    fn object(results: Vec<Value>) -> Traceflow {
+        let (name, uid, version, spec) = ("t".to_owned(), "u".to_owned(), "7".to_owned(), Ok(Spec::default()));
+        Traceflow { name, uid, version, phase: Phase::Running, tag: 1, started: None, spec, results }
+    }
+
+    fn seen(action: v1::TraceflowAction) -> v1::TraceflowObservation {
+        v1::TraceflowObservation { action: action.into(), ..v1::TraceflowObservation::default() }
+    }
+
+    #[test]
+    fn results_of_nodes_stand_beside_each_other_and_the_last_one_ends_it() {
+        let sent = result("n1", v1::TraceflowRole::Sender, &[seen(v1::TraceflowAction::Forwarded)]);
+        let ready = result("n2", v1::TraceflowRole::Receiver, &[]);
+        let come = result("n2", v1::TraceflowRole::Receiver, &[seen(v1::TraceflowAction::Delivered)]);
+        let with = |results: &[&Value], own: &Value| {
+            let object = object(results.iter().map(|result| (*result).clone()).collect());
+            let written = Written { result: Some(own.clone()), ..Written::default() };
+            patch(&object, &written)
+        };
+        let first = with(&[&ready], &sent);
+        assert_eq!(first["status"]["results"], json!([ready, sent]));
+        assert_eq!((&first["status"]["phase"], &first["metadata"]["resourceVersion"]), (&Value::Null, &json!("7")));
+        let last = with(&[&ready, &sent], &come);
+        assert_eq!((&last["status"]["results"], &last["status"]["phase"]), (&json!([sent, come]), &json!("Succeeded")));
+        // What was delivered before the sender has told its part is not over.
+        assert_eq!(with(&[&ready], &come)["status"]["phase"], Value::Null);
+    }
+
+    #[test]
+    fn a_failure_keeps_what_was_observed() {
+        let sent = result("n1", v1::TraceflowRole::Sender, &[seen(v1::TraceflowAction::Forwarded)]);
+        let written = Written { end: Some(Err("why".to_owned())), ..Written::default() };
+        let patch = patch(&object(vec![sent.clone()]), &written);
+        assert_eq!(patch["status"], json!({"phase": "Failed", "reason": "why", "results": [sent]}));
+    }
+
+    #[test]
+    fn an_observation_has_antreas_words() {
+        let rule = Some(v1::RuleRef { policy: "knp:a/p".to_owned(), rule: "r".to_owned(), number: 3 });
+        let of = v1::TraceflowObservation {
+            component: v1::TraceflowComponent::NetworkPolicy.into(),
+            table: "IngressRule".to_owned(),
+            rule,
+            ..seen(v1::TraceflowAction::Dropped)
+        };
+        let expected = json!({
+            "component": "NetworkPolicy",
+            "componentInfo": "IngressRule",
+            "action": "Dropped",
+            "networkPolicy": "knp:a/p",
+            "networkPolicyRule": "r",
+        });
+        assert_eq!(observation(&of), expected);
+    }
+}
