@@ -24,7 +24,7 @@ def tokens(text, name):
     """("text", TEXT) and ("action", ACTION), with blanks taken away where dashes say so."""
     place, parts, eat = 0, [], False
     for match in TOKEN.finditer(text):
-        plain = text[place:match.start()]
+        plain = text[place : match.start()]
         if eat:
             plain = plain.lstrip()
         if match[1]:
@@ -138,7 +138,11 @@ class Chart:
 
     def render(self, name, namespace, **values):
         """A template's text."""
-        scope = {"Values": merged(self.values, values), "Release": {"Namespace": namespace}, "Chart": {"AppVersion": self.about["appVersion"]}}
+        scope = {
+            "Values": merged(self.values, values),
+            "Release": {"Namespace": namespace},
+            "Chart": {"AppVersion": self.about["appVersion"]},
+        }
         return Template(name, (self.directory / "templates" / name).read_text()).render(scope)
 
     def names(self):

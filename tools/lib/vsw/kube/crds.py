@@ -13,14 +13,28 @@ SELECTOR = {
     "type": "object",
     "properties": {
         "matchLabels": {"type": "object", "additionalProperties": STRING},
-        "matchExpressions": array(obj({"key": STRING, "operator": enum("In", "NotIn", "Exists", "DoesNotExist"), "values": TEXTS}, "key", "operator")),
+        "matchExpressions": array(
+            obj({"key": STRING, "operator": enum("In", "NotIn", "Exists", "DoesNotExist"), "values": TEXTS}, "key", "operator")
+        ),
     },
 }
 IP_BLOCK = {**obj({"cidr": STRING, "except": TEXTS}, "cidr"), "x-kubernetes-preserve-unknown-fields": True}
 PORT = integer(1, 65535)
 BYTE = integer(0, 255)
-CONDITIONS = array(obj({"type": STRING, "status": STRING, "reason": STRING, "message": STRING, "lastTransitionTime": STRING,
-                        "observedGeneration": INTEGER}, "type", "status"))
+CONDITIONS = array(
+    obj(
+        {
+            "type": STRING,
+            "status": STRING,
+            "reason": STRING,
+            "message": STRING,
+            "lastTransitionTime": STRING,
+            "observedGeneration": INTEGER,
+        },
+        "type",
+        "status",
+    )
+)
 
 
 def kept(schema):
@@ -30,52 +44,177 @@ def kept(schema):
 
 def antrea_rule():
     """A rule of an Antrea-native policy; its peers are judged by the agent."""
-    return kept(obj({"action": enum("Allow", "Drop", "Reject", "Pass"), "name": STRING, "enableLogging": {"type": "boolean"}, "logLabel": STRING,
-                     "from": array(ANY), "to": array(ANY), "ports": array(ANY), "protocols": array(ANY), "l7Protocols": array(ANY),
-                     "toServices": array(ANY), "appliedTo": array(ANY)}, "action"))
+    return kept(
+        obj(
+            {
+                "action": enum("Allow", "Drop", "Reject", "Pass"),
+                "name": STRING,
+                "enableLogging": {"type": "boolean"},
+                "logLabel": STRING,
+                "from": array(ANY),
+                "to": array(ANY),
+                "ports": array(ANY),
+                "protocols": array(ANY),
+                "l7Protocols": array(ANY),
+                "toServices": array(ANY),
+                "appliedTo": array(ANY),
+            },
+            "action",
+        )
+    )
 
 
-POLICY_STATUS = kept(obj({"phase": STRING, "observedGeneration": INTEGER, "currentNodesRealized": INTEGER, "desiredNodesRealized": INTEGER,
-                          "conditions": CONDITIONS}))
-ANTREA_POLICY = kept(obj({"tier": STRING, "priority": {"type": "number", "minimum": 1, "maximum": 10000}, "appliedTo": array(ANY),
-                          "ingress": array(antrea_rule()), "egress": array(antrea_rule())}, "priority"))
-GROUP = kept(obj({"podSelector": SELECTOR, "namespaceSelector": SELECTOR, "externalEntitySelector": SELECTOR, "nodeSelector": SELECTOR,
-                  "ipBlock": IP_BLOCK, "ipBlocks": array(IP_BLOCK), "childGroups": TEXTS,
-                  "serviceReference": obj({"name": STRING, "namespace": STRING})}))
+POLICY_STATUS = kept(
+    obj(
+        {
+            "phase": STRING,
+            "observedGeneration": INTEGER,
+            "currentNodesRealized": INTEGER,
+            "desiredNodesRealized": INTEGER,
+            "conditions": CONDITIONS,
+        }
+    )
+)
+ANTREA_POLICY = kept(
+    obj(
+        {
+            "tier": STRING,
+            "priority": {"type": "number", "minimum": 1, "maximum": 10000},
+            "appliedTo": array(ANY),
+            "ingress": array(antrea_rule()),
+            "egress": array(antrea_rule()),
+        },
+        "priority",
+    )
+)
+GROUP = kept(
+    obj(
+        {
+            "podSelector": SELECTOR,
+            "namespaceSelector": SELECTOR,
+            "externalEntitySelector": SELECTOR,
+            "nodeSelector": SELECTOR,
+            "ipBlock": IP_BLOCK,
+            "ipBlocks": array(IP_BLOCK),
+            "childGroups": TEXTS,
+            "serviceReference": obj({"name": STRING, "namespace": STRING}),
+        }
+    )
+)
 PODS_OR_GROUP = kept(obj({"podSelector": SELECTOR, "namespaceSelector": SELECTOR, "group": STRING}))
-EGRESS = kept(obj({"appliedTo": PODS_OR_GROUP, "egressIP": STRING, "egressIPs": TEXTS, "externalIPPool": STRING, "externalIPPools": TEXTS,
-                   "bandwidth": obj({"rate": STRING, "burst": STRING}, "rate", "burst")}, "appliedTo"))
-POOL = kept(obj({"ipRanges": array(obj({"cidr": STRING, "start": STRING, "end": STRING})), "nodeSelector": SELECTOR,
-                 "subnetInfo": obj({"gateway": STRING, "prefixLength": integer(1, 127), "vlan": integer(0, 4094)}, "gateway", "prefixLength")},
-                "ipRanges", "nodeSelector"))
-TRAFFIC_CONTROL = kept(obj({"appliedTo": PODS_OR_GROUP, "direction": enum("Ingress", "Egress", "Both"), "action": enum("Mirror", "Redirect"),
-                            "targetPort": ANY, "returnPort": ANY}, "appliedTo", "direction", "action", "targetPort"))
+EGRESS = kept(
+    obj(
+        {
+            "appliedTo": PODS_OR_GROUP,
+            "egressIP": STRING,
+            "egressIPs": TEXTS,
+            "externalIPPool": STRING,
+            "externalIPPools": TEXTS,
+            "bandwidth": obj({"rate": STRING, "burst": STRING}, "rate", "burst"),
+        },
+        "appliedTo",
+    )
+)
+POOL = kept(
+    obj(
+        {
+            "ipRanges": array(obj({"cidr": STRING, "start": STRING, "end": STRING})),
+            "nodeSelector": SELECTOR,
+            "subnetInfo": obj({"gateway": STRING, "prefixLength": integer(1, 127), "vlan": integer(0, 4094)}, "gateway", "prefixLength"),
+        },
+        "ipRanges",
+        "nodeSelector",
+    )
+)
+TRAFFIC_CONTROL = kept(
+    obj(
+        {
+            "appliedTo": PODS_OR_GROUP,
+            "direction": enum("Ingress", "Egress", "Both"),
+            "action": enum("Mirror", "Redirect"),
+            "targetPort": ANY,
+            "returnPort": ANY,
+        },
+        "appliedTo",
+        "direction",
+        "action",
+        "targetPort",
+    )
+)
 
 PACKET = {
-    "srcIP": STRING, "dstIP": STRING, "length": integer(0, 65535),
+    "srcIP": STRING,
+    "dstIP": STRING,
+    "length": integer(0, 65535),
     "ipHeader": obj({"protocol": BYTE, "ttl": BYTE, "flags": integer(0, 7)}),
     "ipv6Header": obj({"nextHeader": BYTE, "hopLimit": BYTE}),
-    "transportHeader": obj({
-        "icmp": obj({"id": integer(0, 65535), "sequence": integer(0, 65535)}),
-        "udp": obj({"srcPort": PORT, "dstPort": PORT}),
-        "tcp": obj({"srcPort": PORT, "dstPort": PORT, "flags": BYTE}),
-    }),
+    "transportHeader": obj(
+        {
+            "icmp": obj({"id": integer(0, 65535), "sequence": integer(0, 65535)}),
+            "udp": obj({"srcPort": PORT, "dstPort": PORT}),
+            "tcp": obj({"srcPort": PORT, "dstPort": PORT, "flags": BYTE}),
+        }
+    ),
 }
-TRACEFLOW = obj({
-    "source": obj({"namespace": STRING, "pod": STRING, "ip": STRING}),
-    "destination": obj({"namespace": STRING, "pod": STRING, "service": STRING, "ip": STRING}),
-    "packet": obj({name: PACKET[name] for name in ("ipHeader", "ipv6Header", "transportHeader")}),
-    "liveTraffic": {"type": "boolean"}, "droppedOnly": {"type": "boolean"}, "timeout": integer(1, 300),
-})
-OBSERVATION = kept(obj({**{name: STRING for name in ("component", "componentInfo", "action", "pod", "dstMAC", "networkPolicy", "networkPolicyRule",
-                                                      "translatedSrcIP", "translatedDstIP", "tunnelDstIP", "egressIP", "egress", "egressNode")}, "ttl": BYTE}))
-TRACEFLOW_STATUS = obj({
-    "phase": STRING, "reason": STRING, "startTime": STRING, "dataplaneTag": INTEGER, "capturedPacket": obj(PACKET),
-    "results": array(obj({"node": STRING, "role": STRING, "timestamp": INTEGER, "observations": array(OBSERVATION)})),
-})
+TRACEFLOW = obj(
+    {
+        "source": obj({"namespace": STRING, "pod": STRING, "ip": STRING}),
+        "destination": obj({"namespace": STRING, "pod": STRING, "service": STRING, "ip": STRING}),
+        "packet": obj({name: PACKET[name] for name in ("ipHeader", "ipv6Header", "transportHeader")}),
+        "liveTraffic": {"type": "boolean"},
+        "droppedOnly": {"type": "boolean"},
+        "timeout": integer(1, 300),
+    }
+)
+OBSERVATION = kept(
+    obj(
+        {
+            **{
+                name: STRING
+                for name in (
+                    "component",
+                    "componentInfo",
+                    "action",
+                    "pod",
+                    "dstMAC",
+                    "networkPolicy",
+                    "networkPolicyRule",
+                    "translatedSrcIP",
+                    "translatedDstIP",
+                    "tunnelDstIP",
+                    "egressIP",
+                    "egress",
+                    "egressNode",
+                )
+            },
+            "ttl": BYTE,
+        }
+    )
+)
+TRACEFLOW_STATUS = obj(
+    {
+        "phase": STRING,
+        "reason": STRING,
+        "startTime": STRING,
+        "dataplaneTag": INTEGER,
+        "capturedPacket": obj(PACKET),
+        "results": array(obj({"node": STRING, "role": STRING, "timestamp": INTEGER, "observations": array(OBSERVATION)})),
+    }
+)
 
-ADMIN_RULE = kept(obj({"name": {"type": "string", "maxLength": 100}, "action": STRING, "from": array(ANY), "to": array(ANY), "protocols": array(ANY),
-                       "ports": array(ANY)}, "action"))
+ADMIN_RULE = kept(
+    obj(
+        {
+            "name": {"type": "string", "maxLength": 100},
+            "action": STRING,
+            "from": array(ANY),
+            "to": array(ANY),
+            "protocols": array(ANY),
+            "ports": array(ANY),
+        },
+        "action",
+    )
+)
 ADMIN_RULES = {"subject": ANY, "ingress": array(ADMIN_RULE), "egress": array(ADMIN_RULE)}
 CONDITIONED = kept(obj({"conditions": CONDITIONS}))
 # The owner of a group below k8s.io approves its schemas. One that is not the owner's says so.
@@ -104,8 +243,12 @@ def crd(group, version, kind, plural, spec, *, short=(), namespaced=False, statu
     meta = {"name": f"{plural}.{group}", "labels": {"app.kubernetes.io/part-of": "vswitch"}}
     if annotations:
         meta["annotations"] = annotations
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": meta,
-            "spec": {"group": group, "scope": "Namespaced" if namespaced else "Cluster", "names": names, "versions": [served]}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": meta,
+        "spec": {"group": group, "scope": "Namespaced" if namespaced else "Cluster", "names": names, "versions": [served]},
+    }
 
 
 def antrea(version, kind, plural, spec, **options):
@@ -119,33 +262,104 @@ def admin(version, kind, plural, spec, **options):
 
 
 TIERED = (column("Tier", ".spec.tier"), column("Priority", ".spec.priority", "number"))
-REALIZED = (column("Desired Nodes", ".status.desiredNodesRealized", "integer"), column("Current Nodes", ".status.currentNodesRealized", "integer"))
+REALIZED = (
+    column("Desired Nodes", ".status.desiredNodesRealized", "integer"),
+    column("Current Nodes", ".status.currentNodesRealized", "integer"),
+)
 
 # Files of deploy/crds, each with a group.
 FILES = {
     "vswitch.io.yaml": [
-        crd("vswitch.io", "v1", "NodeConfig", "nodeconfigs", NODE_CONFIG_SPEC, status=CONDITIONED, columns=[column("Mode", ".spec.trafficMode")]),
+        crd(
+            "vswitch.io",
+            "v1",
+            "NodeConfig",
+            "nodeconfigs",
+            NODE_CONFIG_SPEC,
+            status=CONDITIONED,
+            columns=[column("Mode", ".spec.trafficMode")],
+        ),
     ],
     "crd.antrea.io.yaml": [
-        antrea("v1beta1", "NetworkPolicy", "networkpolicies", ANTREA_POLICY, short=["anp"], namespaced=True, status=POLICY_STATUS, columns=TIERED + REALIZED),
-        antrea("v1beta1", "ClusterNetworkPolicy", "clusternetworkpolicies", ANTREA_POLICY, short=["acnp"], status=POLICY_STATUS, columns=TIERED + REALIZED),
-        antrea("v1beta1", "Tier", "tiers", obj({"priority": integer(0, 255), "description": STRING}, "priority"), short=["tr"],
-               columns=[column("Priority", ".spec.priority", "integer")]),
+        antrea(
+            "v1beta1",
+            "NetworkPolicy",
+            "networkpolicies",
+            ANTREA_POLICY,
+            short=["anp"],
+            namespaced=True,
+            status=POLICY_STATUS,
+            columns=TIERED + REALIZED,
+        ),
+        antrea(
+            "v1beta1",
+            "ClusterNetworkPolicy",
+            "clusternetworkpolicies",
+            ANTREA_POLICY,
+            short=["acnp"],
+            status=POLICY_STATUS,
+            columns=TIERED + REALIZED,
+        ),
+        antrea(
+            "v1beta1",
+            "Tier",
+            "tiers",
+            obj({"priority": integer(0, 255), "description": STRING}, "priority"),
+            short=["tr"],
+            columns=[column("Priority", ".spec.priority", "integer")],
+        ),
         antrea("v1beta1", "ClusterGroup", "clustergroups", GROUP, short=["cg"], status=CONDITIONED),
         antrea("v1beta1", "Group", "groups", GROUP, short=["grp"], namespaced=True, status=CONDITIONED),
-        antrea("v1beta1", "Egress", "egresses", EGRESS, short=["eg"], status=kept(obj({"egressNode": STRING, "egressIP": STRING, "conditions": CONDITIONS})),
-               columns=[column("EgressIP", ".status.egressIP"), column("Node", ".status.egressNode")]),
+        antrea(
+            "v1beta1",
+            "Egress",
+            "egresses",
+            EGRESS,
+            short=["eg"],
+            status=kept(obj({"egressNode": STRING, "egressIP": STRING, "conditions": CONDITIONS})),
+            columns=[column("EgressIP", ".status.egressIP"), column("Node", ".status.egressNode")],
+        ),
         antrea("v1alpha2", "TrafficControl", "trafficcontrols", TRAFFIC_CONTROL, short=["tc"], columns=[column("Action", ".spec.action")]),
-        antrea("v1beta1", "ExternalIPPool", "externalippools", POOL, short=["eip"], status=kept(obj({"usage": obj({"total": INTEGER, "used": INTEGER})})),
-               columns=[column("Total", ".status.usage.total", "integer"), column("Used", ".status.usage.used", "integer")]),
-        antrea("v1beta1", "Traceflow", "traceflows", TRACEFLOW, short=["tf"], status=TRACEFLOW_STATUS,
-               columns=[column("Phase", ".status.phase"), column("Source-Pod", ".spec.source.pod"), column("Destination-Pod", ".spec.destination.pod")]),
+        antrea(
+            "v1beta1",
+            "ExternalIPPool",
+            "externalippools",
+            POOL,
+            short=["eip"],
+            status=kept(obj({"usage": obj({"total": INTEGER, "used": INTEGER})})),
+            columns=[column("Total", ".status.usage.total", "integer"), column("Used", ".status.usage.used", "integer")],
+        ),
+        antrea(
+            "v1beta1",
+            "Traceflow",
+            "traceflows",
+            TRACEFLOW,
+            short=["tf"],
+            status=TRACEFLOW_STATUS,
+            columns=[
+                column("Phase", ".status.phase"),
+                column("Source-Pod", ".spec.source.pod"),
+                column("Destination-Pod", ".spec.destination.pod"),
+            ],
+        ),
     ],
     "policy.networking.k8s.io.yaml": [
-        admin("v1alpha2", "ClusterNetworkPolicy", "clusternetworkpolicies",
-              kept(obj({"tier": STRING, "priority": integer(0, 1000), **ADMIN_RULES}, "priority", "subject", "tier")), short=["cnp"], columns=TIERED),
-        admin("v1alpha1", "AdminNetworkPolicy", "adminnetworkpolicies", kept(obj({"priority": integer(0, 1000), **ADMIN_RULES}, "priority", "subject")),
-              short=["anp"], columns=TIERED[1:]),
+        admin(
+            "v1alpha2",
+            "ClusterNetworkPolicy",
+            "clusternetworkpolicies",
+            kept(obj({"tier": STRING, "priority": integer(0, 1000), **ADMIN_RULES}, "priority", "subject", "tier")),
+            short=["cnp"],
+            columns=TIERED,
+        ),
+        admin(
+            "v1alpha1",
+            "AdminNetworkPolicy",
+            "adminnetworkpolicies",
+            kept(obj({"priority": integer(0, 1000), **ADMIN_RULES}, "priority", "subject")),
+            short=["anp"],
+            columns=TIERED[1:],
+        ),
         admin("v1alpha1", "BaselineAdminNetworkPolicy", "baselineadminnetworkpolicies", kept(obj(ADMIN_RULES, "subject")), short=["banp"]),
     ],
 }
