@@ -1,0 +1,1 @@
+"""The container image: what is in it, and its archive."""
