@@ -12,7 +12,7 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu"
 TOOLS = ("sh", "cat", "chmod", "cp", "ls", "mkdir", "mount", "mv", "rm", "sed", "sort", "tail", "tr", "wc")
 # Debian's files, with the packages that have them. The agent runs nft(8).
 BUSYBOX, NFT, AUTHORITIES = Path("/bin/busybox"), Path("/usr/sbin/nft"), Path("/etc/ssl/certs/ca-certificates.crt")
-# Plugins of DPDK: buses, memory, virtual devices, and drivers of cards that bare-metal machines have.
+# Plugins of DPDK: buses, memory, virtual devices, and drivers of cards.
 PLUGINS = (
     "bus_pci",
     "bus_vdev",
