@@ -11,9 +11,8 @@ use std::collections::BTreeSet;
 use vswitch_proto::antrea::v1::object::Object as Kinded;
 use vswitch_proto::antrea::v1::{self, Kind};
 
-/// Before all others: the first tier, and the first place in it. Of two rules of one place the one
-/// that drops comes first.
-const FIRST: (u32, f64) = (1, 1.0);
+/// Before all others: the first tier, and a place in it that no policy of Antrea has.
+const FIRST: (u32, f64) = (0, 0.0);
 
 /// Until when Pods are held: until the policy is right.
 pub(super) const RIGHT: &str = "it is right";

@@ -117,10 +117,10 @@ impl Projector<'_> {
 
 /// The last place in front of a policy's tier and priority; None: it is the first one.
 fn in_front_of((tier, priority): (u32, f64)) -> Option<(u32, f64)> {
-    if priority > 1.0 {
+    if priority > 0.0 {
         return Some((tier, priority.next_down()));
     }
-    (tier > 1).then(|| (tier - 1, 10000.0))
+    (tier > 0).then(|| (tier - 1, 10000.0))
 }
 
 /// A rule without what does not say whom it lets pass.

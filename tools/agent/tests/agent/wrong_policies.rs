@@ -227,7 +227,7 @@ fn a_policy_that_is_wrong_as_a_whole_holds_those_that_it_may_bind() {
             assert_eq!(isolates, (ways != "what goes out", ways != "what comes in"), "{document}");
             assert!(of_policy.rules.is_empty());
         } else {
-            assert_eq!((of_policy.tier, of_policy.priority), (1, 1.0), "before all others");
+            assert_eq!((of_policy.tier, of_policy.priority), (0, 0.0), "before all others");
             let all =
                 of_policy.rules.iter().all(|rule| rule.action() == RuleAction::Drop && short(rule).contains("anybody"));
             assert!(

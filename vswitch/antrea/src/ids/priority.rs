@@ -32,7 +32,7 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank {
     tier: u32,
-    /// Bits of a positive number: in its order.
+    /// Bits of a number that is not negative: in its order.
     priority: u64,
     place: u32,
     effect: Effect,
@@ -45,12 +45,16 @@ pub struct Rank {
 /// Tier whose policies are 100 apart: Antrea's default one.
 const DEFAULT_TIER: u32 = 250;
 
+/// Tier behind the baseline tier. Its values are the lower half of the table's, so that neither
+/// tier has to make room for the other one.
+const LAST_TIER: u32 = 254;
+
 impl Rank {
-    /// Of a rule of an Antrea policy. `priority` is a positive number.
+    /// Of a rule of an Antrea policy. `priority` is not negative.
     #[must_use]
     pub fn new(tier: u32, priority: f64, place: u32, effect: Effect, logging: bool, key: &RuleKey) -> Self {
         let alone = (effect == Effect::AllowL7).then(|| key.clone());
-        Self { tier, priority: priority.max(0.0).to_bits(), place, effect, quiet: !logging, alone }
+        Self { tier, priority: (priority.max(0.0) + 0.0).to_bits(), place, effect, quiet: !logging, alone }
     }
 
     /// The value that Antrea's formula gives it, within the table's bounds.
@@ -58,6 +62,7 @@ impl Rank {
         let priority = f64::from_bits(self.priority);
         let (place, tier) = (f64::from(self.place), f64::from(self.tier));
         let value = match self.tier {
+            LAST_TIER if is_baseline(table) => 90.0 - (10.0 * priority + place),
             _ if is_baseline(table) => 180.0 - (10.0 * priority + place),
             DEFAULT_TIER => 65000.0 - (200.0 * tier + 100.0 * priority + place),
             _ => 65000.0 - (200.0 * tier + 20.0 * priority + place),

@@ -7,9 +7,9 @@
 //!
 //! | kind | tables | priorities |
 //! |---|---|---|
-//! | Antrea, tiers but the baseline | AntreaPolicy*Rule | by rank: [`crate::Rank`] |
+//! | Antrea, tiers 0 to 252 | AntreaPolicy*Rule | by rank: [`crate::Rank`] |
 //! | K8s | *Rule; isolation in *DefaultRule | 200, its action 190; isolation 200, 201 if it is logged |
-//! | Antrea, baseline tier | *DefaultRule | by rank, below 181 |
+//! | Antrea, tiers 253 and 254 | *DefaultRule | by rank, below 181 |
 //! | about multicast | Multicast*Rule | by rank |
 //!
 //! **What a deny is worth.** Tables let packets of established connections pass before any rule is
@@ -89,8 +89,11 @@ enum Order {
     Antrea { tier: u32, priority: f64 },
 }
 
-/// Tier behind K8s policies.
+/// The first tier behind K8s policies.
 const BASELINE: u32 = 253;
+
+/// The last tier: baseline policies of policy.networking.k8s.io.
+const LAST: u32 = 254;
 
 /// A rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -313,7 +316,7 @@ impl NetworkPolicy {
         match self.order {
             _ if rule.is_multicast() => of(Table::MulticastIngressRule, Table::MulticastEgressRule),
             Order::K8s => of(Table::IngressRule, Table::EgressRule),
-            Order::Antrea { tier: BASELINE, .. } => of(Table::IngressDefaultRule, Table::EgressDefaultRule),
+            Order::Antrea { tier: BASELINE.., .. } => of(Table::IngressDefaultRule, Table::EgressDefaultRule),
             Order::Antrea { .. } => of(Table::AntreaPolicyIngressRule, Table::AntreaPolicyEgressRule),
         }
     }

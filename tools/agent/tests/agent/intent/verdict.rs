@@ -94,7 +94,7 @@ impl Verdicts {
             }
         }
         ordered.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));
-        let first = |is_baseline: bool| ordered.iter().find(|rule| (rule.0 == 253) == is_baseline).map(|rule| rule.4);
+        let first = |is_baseline: bool| ordered.iter().find(|rule| (rule.0 >= 253) == is_baseline).map(|rule| rule.4);
         match first(false) {
             Some(RuleAction::Drop | RuleAction::Reject) => return false,
             Some(RuleAction::Pass) | None => {}

@@ -40,6 +40,10 @@ fn wanted_values_are_antreas() {
         (Table::EgressDefaultRule, 253, 1.0, 0, 170),
         (Table::EgressDefaultRule, 253, 5.0, 2, 128),
         (Table::IngressDefaultRule, 253, 10000.0, 2, 10),
+        (Table::IngressDefaultRule, 254, 0.0, 0, 90),
+        (Table::IngressDefaultRule, 254, 1.0, 3, 77),
+        (TABLE, 0, 0.0, 0, 64980),
+        (TABLE, 0, -0.0, 0, 64980),
     ] {
         assert_eq!(rank(tier, priority, place, Effect::Drop).wanted(table), wanted, "{tier} {priority} {place}");
     }

@@ -1,6 +1,6 @@
 //! `NetworkPolicy`, read: everything that is wrong with it by itself.
 
-use super::{Action, BASELINE, Direction, NetworkPolicy, Order, Rule, peer, ports, salvage};
+use super::{Action, BASELINE, Direction, LAST, NetworkPolicy, Order, Rule, peer, ports, salvage};
 use crate::problem::{Code, Problems};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -185,11 +185,11 @@ fn order(message: &v1::NetworkPolicy, problems: &mut Problems) -> Option<Order> 
         }
         return Some(Order::K8s);
     }
-    if !(1..=BASELINE).contains(&message.tier) {
-        problems.push(Code::Range, "tier", format!("{} is not 1 to {BASELINE}", message.tier));
+    if message.tier > LAST {
+        problems.push(Code::Range, "tier", format!("{} is not 0 to {LAST}", message.tier));
     }
-    if !(1.0..=10000.0).contains(&message.priority) {
-        problems.push(Code::Range, "priority", format!("{} is not 1.0 to 10000.0", message.priority));
+    if !(0.0..=10000.0).contains(&message.priority) {
+        problems.push(Code::Range, "priority", format!("{} is not 0.0 to 10000.0", message.priority));
     }
     Some(Order::Antrea { tier: message.tier, priority: message.priority })
 }
@@ -311,7 +311,7 @@ fn action(field: &str, message: &v1::Rule, order: Option<Order>, problems: &mut 
         Some(Order::K8s) if action != Action::Allow => {
             problems.push(Code::Value, field, "policies of K8s only allow");
         }
-        Some(Order::Antrea { tier: BASELINE, .. }) if action == Action::Pass => {
+        Some(Order::Antrea { tier: BASELINE.., .. }) if action == Action::Pass => {
             problems.push(Code::Value, field, "behind the baseline tier there is nothing to pass to");
         }
         _ => {}

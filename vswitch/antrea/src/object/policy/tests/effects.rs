@@ -107,6 +107,26 @@ fn baseline_rules_are_behind_isolation() {
 }
 
 #[test]
+fn the_last_tier_is_behind_the_baseline_tier_and_the_first_one_ahead_of_all() {
+    let of = |name: &str, tier: u32, priority: f64| {
+        let policy = acnp(name, priority, vec![rule("in", DROP, from("client"), Vec::new())]);
+        object(v1::NetworkPolicy { tier, ..policy })
+    };
+    let all = [("late", 254, 0.0), ("base", 253, 10000.0), ("second", 1, 1.0), ("first", 0, 0.0)];
+    let node_state = with_all(&document_node(), all.map(|(name, tier, priority)| of(name, tier, priority)).to_vec());
+    for (name, table, priority) in [
+        ("late", Table::IngressDefaultRule, 90),
+        ("base", Table::IngressDefaultRule, 91),
+        ("second", Table::AntreaPolicyIngressRule, 64780),
+        ("first", Table::AntreaPolicyIngressRule, 64980),
+    ] {
+        let found = format!("priority={priority},conj_id={}", number(&node_state, &format!("acnp:{name}"), "in"));
+        let lines = lines(&node_state, table);
+        assert!(lines.iter().any(|line| line.starts_with(&found)), "{name}: {found} in {lines:#?}");
+    }
+}
+
+#[test]
 fn dimensions_fall_away_or_match_nothing() {
     let empty = rule("in", DROP, from("none"), vec![tcp(80)]);
     let any = rule("in2", DROP, None, vec![tcp(81)]);

@@ -69,9 +69,8 @@ fn policies() {
         (of_k8s(&|policy| policy.name = "np:a/b/c".to_owned()), &["VALUE name"]),
         (bad(|policy| policy.kind = 0), &["MISSING kind"]),
         (bad(|policy| policy.kind = 9), &["VALUE kind"]),
-        (bad(|policy| policy.tier = 0), &["RANGE tier"]),
-        (bad(|policy| policy.tier = 254), &["RANGE tier"]),
-        (bad(|policy| policy.priority = 0.5), &["RANGE priority"]),
+        (bad(|policy| policy.tier = 255), &["RANGE tier"]),
+        (bad(|policy| policy.priority = -0.5), &["RANGE priority"]),
         (bad(|policy| policy.priority = 10000.5), &["RANGE priority"]),
         (bad(|policy| policy.priority = f64::NAN), &["RANGE priority"]),
         (bad(|policy| policy.priority = f64::INFINITY), &["RANGE priority"]),
@@ -101,6 +100,13 @@ fn rules() {
         (
             bad(|policy| {
                 policy.tier = 253;
+                policy.rules[0].action = v1::RuleAction::Pass.into();
+            }),
+            &["VALUE rules[0].action"],
+        ),
+        (
+            bad(|policy| {
+                policy.tier = 254;
                 policy.rules[0].action = v1::RuleAction::Pass.into();
             }),
             &["VALUE rules[0].action"],

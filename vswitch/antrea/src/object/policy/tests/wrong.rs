@@ -116,12 +116,12 @@ fn spoil(policy: &mut v1::NetworkPolicy, how: u8, at: usize) {
         5 => rule.peer.get_or_insert_default().blocks.push(v1::IpBlock { cidr: "10.0.0.1/8".to_owned(), ..v1::IpBlock::default() }),
         6 => rule.id = "a".repeat(300),
         7 => rule.log_label = "a".repeat(300),
-        8 => policy.tier = 254,
+        8 => policy.tier = 255,
         9 => policy.kind = 0,
         10 => policy.priority = -3.0,
         11 => policy.rules.push(v1::Rule { id: policy.rules[at % places].id.clone(), ..spare }),
         12 => policy.name = policy.name.replace("np:", "np2:").replace("acnp:", "acnp/"),
-        _ => policy.tier = if policy.kind() == v1::PolicyKind::K8s { 3 } else { 0 },
+        _ => policy.tier = if policy.kind() == v1::PolicyKind::K8s { 3 } else { 256 },
     }
 }
 
