@@ -14,7 +14,7 @@ const READ: [Meant; 11] = [
     ("", "Pod"),
     ("", "Service"),
     ("discovery.k8s.io", "EndpointSlice"),
-    ("vswitch", "NodeConfig"),
+    ("vswitch.io", "NodeConfig"),
     ("crd.antrea.io", "Tier"),
     ("crd.antrea.io", "ClusterGroup"),
     ("crd.antrea.io", "Group"),

@@ -1,7 +1,9 @@
-//! NodeConfig: what the Node is, beside what Kubernetes knows of it. Of kind `NodeConfig`,
-//! apiVersion `vswitch/v1`, named as its Node. Fields and their meanings are those of
-//! `antrea.v1.NodeConfig`; what is not given has the defaults named there.
+//! NodeConfig: what Nodes are, beside what Kubernetes knows of them. Its apiVersion is
+//! `vswitch.io/v1`; files may say `vswitch/v1`. Fields and their meanings are those of
+//! `antrea.v1.NodeConfig`. Each field may be absent: `resolve::own` decides which NodeConfigs are
+//! about a Node, and derives what they do not say.
 
+use super::selector::Selector;
 use super::wellformed::{ADDRESS, error, is_address, is_host, is_mac, is_prefix, is_with_length, list};
 use crate::source::FieldError;
 use serde::{Deserialize, Serialize};
@@ -11,10 +13,62 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct NodeConfigBody {
     /// What is asked for.
+    #[serde(default)]
     pub spec: Spec,
 }
 
+/// A spec with the first one's fields, and the other one's where the first has none.
+macro_rules! over {
+    ($own:ident, $base:ident, $($field:ident),*) => { Spec { $($field: $own.$field.or($base.$field)),* } };
+}
+
 impl Spec {
+    /// These fields, and those of `base` where a field is absent here.
+    pub fn over(self, base: Self) -> Self {
+        over!(
+            self,
+            base,
+            node_selector,
+            bridge,
+            traffic_mode,
+            families,
+            transport_addresses,
+            transport_interface_cidrs,
+            pod_cidrs,
+            gateway,
+            tunnel,
+            uplink,
+            service_cidrs,
+            features,
+            node_port_addresses,
+            egress_except_cidrs,
+            topology_zone,
+            l7,
+            local_probe,
+            local_probe_port,
+            taken_over,
+            packet_limits,
+            record_denied,
+            fqdn,
+            zones,
+            virtual_mac,
+            reentrance_mac,
+            virtual_service_addresses,
+            virtual_node_port_addresses,
+            host
+        )
+    }
+
+    /// Addresses of the gateway; none, if they are absent.
+    pub fn gateway_addresses(&self) -> &[String] {
+        self.gateway.as_ref().map(|gateway| texts(&gateway.addresses)).unwrap_or_default()
+    }
+
+    /// Whether Pods of other Nodes are reached by tunnels.
+    pub fn has_tunnel(&self) -> bool {
+        matches!(self.traffic_mode, None | Some(TrafficMode::Encap | TrafficMode::Hybrid))
+    }
+
     /// Whether the Node is asked to have IPv4, IPv6: as it says, or as the prefixes of its Pods
     /// are. In policy only a Node need have no such prefix: addresses of the gateway count, too.
     pub fn asked_families(&self, pod_cidrs: &[String]) -> [bool; 2] {
@@ -23,7 +77,7 @@ impl Spec {
             Some(Families::IPv6) => [false, true],
             Some(Families::Dual) => [true, true],
             None => {
-                let (cidrs, gateways) = (has_each(pod_cidrs), has_each(&self.gateway.addresses));
+                let (cidrs, gateways) = (has_each(pod_cidrs), has_each(self.gateway_addresses()));
                 match [0, 1].map(|six| cidrs[six] || self.is_policy_only() && gateways[six]) {
                     [false, false] => [true, false], // as the switch takes it
                     families => families,
@@ -44,12 +98,17 @@ impl Spec {
         if self.is_policy_only() {
             return asked;
         }
-        let (cidrs, gateways) = (has_each(pod_cidrs), has_each(&self.gateway.addresses));
+        let (cidrs, gateways) = (has_each(pod_cidrs), has_each(self.gateway_addresses()));
         match [0, 1].map(|six| asked[six] && cidrs[six] && gateways[six]) {
             [false, false] => asked,
             families => families,
         }
     }
+}
+
+/// A list; empty, if it is absent.
+pub fn texts(list: &Option<Vec<String>>) -> &[String] {
+    list.as_deref().unwrap_or_default()
 }
 
 /// Whether there are texts of IPv4, of IPv6.
@@ -62,24 +121,26 @@ impl NodeConfigBody {
     pub(super) fn check(&self) -> Vec<FieldError> {
         let spec = &self.spec;
         let link = "address with the length of its prefix";
-        let mut errors = list("spec.transportAddresses", &spec.transport_addresses, is_with_length, link);
-        for (path, texts) in [
+        let mut errors = list("spec.transportAddresses", texts(&spec.transport_addresses), is_with_length, link);
+        for (path, given) in [
+            ("spec.transportInterfaceCIDRs", &spec.transport_interface_cidrs),
             ("spec.podCIDRs", &spec.pod_cidrs),
             ("spec.serviceCIDRs", &spec.service_cidrs),
             ("spec.egressExceptCIDRs", &spec.egress_except_cidrs),
         ] {
-            errors.extend(list(path, texts, is_prefix, "prefix"));
+            errors.extend(list(path, texts(given), is_prefix, "prefix"));
         }
-        errors.extend(list("spec.gateway.addresses", &spec.gateway.addresses, is_host, ADDRESS));
-        let servers = spec.fqdn.as_ref().map(|fqdn| &fqdn.servers);
-        for (path, texts) in [
-            ("spec.nodePortAddresses", Some(&spec.node_port_addresses)),
-            ("spec.virtualServiceAddresses", Some(&spec.virtual_service_addresses)),
-            ("spec.virtualNodePortAddresses", Some(&spec.virtual_node_port_addresses)),
+        errors.extend(list("spec.gateway.addresses", spec.gateway_addresses(), is_host, ADDRESS));
+        let servers = spec.fqdn.as_ref().map(|fqdn| &fqdn.servers[..]).unwrap_or_default();
+        let answered = spec.uplink.as_ref().map(|uplink| &uplink.answered_addresses[..]).unwrap_or_default();
+        for (path, given) in [
+            ("spec.nodePortAddresses", texts(&spec.node_port_addresses)),
+            ("spec.virtualServiceAddresses", texts(&spec.virtual_service_addresses)),
+            ("spec.virtualNodePortAddresses", texts(&spec.virtual_node_port_addresses)),
             ("spec.fqdn.servers", servers),
-            ("spec.uplink.answeredAddresses", spec.uplink.as_ref().map(|uplink| &uplink.answered_addresses)),
+            ("spec.uplink.answeredAddresses", answered),
         ] {
-            errors.extend(list(path, texts.into_iter().flatten(), is_address, "address"));
+            errors.extend(list(path, given, is_address, "address"));
         }
         let macs = [("spec.virtualMAC", &spec.virtual_mac), ("spec.reentranceMAC", &spec.reentrance_mac)];
         let wrong = |text: &&String| !is_mac(text);
@@ -102,62 +163,60 @@ impl NodeConfigBody {
                 }
             }
             // The last one: the others go with it.
-            if !is_mac(&uplink.mac) {
-                errors.push(error("spec.uplink.mac", &uplink.mac, "MAC address"));
-            }
+            errors.extend(uplink.mac.iter().filter(wrong).map(|text| error("spec.uplink.mac", text, "MAC address")));
         }
         errors
     }
 }
 
-/// What is asked for.
-#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+/// What is asked for. An object named as a Node overrides another one field by field.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[allow(missing_docs)] // antrea.v1.NodeConfig's
 pub struct Spec {
-    pub bridge: String,
+    /// Labels of the Nodes that it is about.
+    pub node_selector: Option<Selector>,
+    /// Default: br-int.
+    pub bridge: Option<String>,
     pub traffic_mode: Option<TrafficMode>,
     /// Default: those of `pod_cidrs`.
     pub families: Option<Families>,
-    #[serde(default)]
-    pub transport_addresses: Vec<String>,
+    /// Default: the Node's InternalIPs.
+    pub transport_addresses: Option<Vec<String>>,
+    /// Networks between Nodes, with the lengths of their links: for the default of
+    /// `transport_addresses`.
+    #[serde(rename = "transportInterfaceCIDRs")]
+    pub transport_interface_cidrs: Option<Vec<String>>,
     /// Default: the Node's `spec.podCIDRs`.
-    #[serde(default, rename = "podCIDRs")]
-    pub pod_cidrs: Vec<String>,
-    pub gateway: Gateway,
+    #[serde(rename = "podCIDRs")]
+    pub pod_cidrs: Option<Vec<String>>,
+    pub gateway: Option<Gateway>,
+    /// Default: antrea-tun0, in traffic modes with a tunnel.
     pub tunnel: Option<PortName>,
     pub uplink: Option<Uplink>,
-    #[serde(default, rename = "serviceCIDRs")]
-    pub service_cidrs: Vec<String>,
-    #[serde(default)]
-    pub features: Features,
-    #[serde(default)]
-    pub node_port_addresses: Vec<String>,
-    #[serde(default, rename = "egressExceptCIDRs")]
-    pub egress_except_cidrs: Vec<String>,
+    #[serde(rename = "serviceCIDRs")]
+    pub service_cidrs: Option<Vec<String>>,
+    pub features: Option<Features>,
+    pub node_port_addresses: Option<Vec<String>>,
+    #[serde(rename = "egressExceptCIDRs")]
+    pub egress_except_cidrs: Option<Vec<String>>,
     /// Default: the Node's label topology.kubernetes.io/zone.
     pub topology_zone: Option<String>,
     pub l7: Option<L7Ports>,
     pub local_probe: Option<LocalProbe>,
-    #[serde(default)]
-    pub local_probe_port: String,
+    pub local_probe_port: Option<String>,
     /// Answered by another program than this agent, which only says so.
-    #[serde(default)]
-    pub taken_over: Vec<PacketCategory>,
-    #[serde(default)]
-    pub packet_limits: Vec<PacketLimit>,
-    #[serde(default)]
-    pub record_denied: bool,
+    pub taken_over: Option<Vec<PacketCategory>>,
+    pub packet_limits: Option<Vec<PacketLimit>>,
+    pub record_denied: Option<bool>,
     pub fqdn: Option<Fqdn>,
     pub zones: Option<Zones>,
     #[serde(rename = "virtualMAC")]
     pub virtual_mac: Option<String>,
     #[serde(rename = "reentranceMAC")]
     pub reentrance_mac: Option<String>,
-    #[serde(default)]
-    pub virtual_service_addresses: Vec<String>,
-    #[serde(default)]
-    pub virtual_node_port_addresses: Vec<String>,
+    pub virtual_service_addresses: Option<Vec<String>>,
+    pub virtual_node_port_addresses: Option<Vec<String>>,
     pub host: Option<Host>,
 }
 
@@ -190,14 +249,16 @@ pub enum Families {
 }
 
 /// The host's port to Pods, with its MAC address and addresses (`antrea.v1.Gateway`).
-#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct Gateway {
-    pub port: String,
-    pub mac: String,
-    #[serde(default)]
-    pub addresses: Vec<String>,
+    /// Default: antrea-gw0.
+    pub port: Option<String>,
+    /// Default: made of its first address.
+    pub mac: Option<String>,
+    /// Default: the first address of each prefix of Pods.
+    pub addresses: Option<Vec<String>>,
 }
 
 /// The tunnel port (`antrea.v1.Tunnel`).
@@ -216,7 +277,8 @@ pub struct Uplink {
     pub port: String,
     #[serde(default)]
     pub underlay_bridge: String,
-    pub mac: String,
+    /// Default: the Node's annotation `vswitch/mac`.
+    pub mac: Option<String>,
     #[serde(default)]
     pub next_hops: Vec<NextHop>,
     #[serde(default)]

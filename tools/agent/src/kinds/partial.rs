@@ -257,9 +257,9 @@ fn of_container<'a>(path: &'a str, tree: &Tree) -> Option<&'a str> {
 /// Which entry of a NodeConfig goes.
 fn of_config(path: &str) -> Option<&str> {
     let is_in = |field: &str| is_within(path, field);
+    // A selector that is not understood may select other Nodes.
     if ["", "spec", "spec.bridge", "spec.gateway"].contains(&path)
-        || is_in("spec.gateway.port")
-        || is_in("spec.gateway.mac")
+        || ["spec.nodeSelector", "spec.gateway.port", "spec.gateway.mac"].into_iter().any(is_in)
         || !is_in("spec")
     {
         return None;

@@ -173,7 +173,11 @@ impl Named {
 
     pub(super) fn key(&self, meta: &Meta) -> DocumentKey {
         let name = if meta.name.is_empty() { String::new() } else { meta.full_name() };
-        let group = if self.group == "extensions" { "networking.k8s.io" } else { &self.group };
+        let group = match self.group.as_str() {
+            "extensions" => "networking.k8s.io",
+            "vswitch" => "vswitch.io",
+            group => group,
+        };
         (format!("{}.{group}", self.words.kind), name)
     }
 
@@ -423,6 +427,7 @@ pub(super) fn kind(group: &str, kind: &str) -> Option<KnownKind> {
     let (api, is_namespaced, parse) = match (group, kind) {
         ("", "Namespace") => ("v1", false, Other(namespace)),
         ("", "Node") => ("v1", false, Other(|tree, unknown| node::parse(tree, unknown).map(DocumentBody::Node))),
+        ("vswitch.io", "NodeConfig") => ("vswitch.io/v1", false, Other(node_config)),
         ("vswitch", "NodeConfig") => ("vswitch/v1", false, Other(node_config)),
         ("", "Pod") => ("v1", true, Other(|tree, unknown| pod::parse(tree, unknown).map(DocumentBody::Pod))),
         ("", "Service") => {

@@ -135,7 +135,7 @@ impl Projector<'_> {
 
     fn nodes(&mut self) {
         let (model, own) = (self.world.model, self.world.node);
-        match node::config(model, own, &mut self.problems) {
+        match node::config(&self.world, &mut self.problems) {
             Ok(config) => self.projection.node = Some(config),
             Err(problems) => self.problems.extend(problems),
         }

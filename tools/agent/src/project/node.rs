@@ -1,11 +1,12 @@
 //! The Node itself.
 
 use crate::kinds::node_config::{
-    Features, GatewayBridge, GatewayMode, LocalProbe, PacketCategory, PacketLimit, Spec, TrafficMode, Uplink,
+    Features, GatewayBridge, GatewayMode, LocalProbe, PacketCategory, PacketLimit, Spec, TrafficMode, Uplink, texts,
 };
-use crate::model::Model;
-use crate::problem::{NOWHERE, Origin, Problem};
+use crate::problem::{Origin, Problem};
+use crate::resolve::World;
 use crate::resolve::net::{self, is_six};
+use crate::resolve::own::Own;
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::v1::MacAddress;
@@ -18,75 +19,69 @@ pub(super) fn mac_address(octets: Vec<u8>) -> MacAddress {
     MacAddress { octets }
 }
 
-/// The configuration of a Node: what its NodeConfig says, and its Node's object where that is
-/// silent.
-pub(super) fn config(
-    model: &Model,
-    name: &str,
-    odd: &mut Vec<Problem>,
-) -> Result<(v1::NodeConfig, Origin), Vec<Problem>> {
-    let Some(item) = model.node_configs.get(name) else {
-        let nowhere = Origin::new(NOWHERE, 0, &format!("NodeConfig {name}"));
-        let problem =
-            nowhere.error("", "is not there").hint("name the Node by --node, and give a NodeConfig of this name");
-        return Err(vec![problem]);
+/// The configuration of a Node: what NodeConfigs say of it, and its Node's object where they are
+/// silent; and the document that it is from.
+pub(super) fn config(world: &World<'_>, odd: &mut Vec<Problem>) -> Result<(v1::NodeConfig, Origin), Vec<Problem>> {
+    let own = world.own.as_ref().map_err(Clone::clone)?;
+    odd.extend(own.odd.iter().cloned());
+    let (spec, origin, name) = (&own.spec, &own.origin, world.node);
+    let mut macs = Macs { origin, problems: Vec::new() };
+    let has = own_families(own, odd);
+    let served = |texts: &[String]| -> Vec<String> {
+        texts.iter().filter(|text| has[usize::from(is_six(text))]).cloned().collect()
     };
-    let spec = &item.body.spec;
-    let mut macs = Macs { origin: &item.origin, problems: Vec::new() };
-    let node = model.nodes.get(name);
-    let (pod_cidrs, origin) = match (spec.pod_cidrs.is_empty(), node) {
-        (true, Some(node)) => (node.body.pod_cidrs(), &node.origin),
-        _ => (spec.pod_cidrs.clone(), &item.origin),
+    let zone = || world.model.nodes.get(name).and_then(|node| node.meta.labels.get(ZONE)).cloned().unwrap_or_default();
+    let gateway = spec.gateway.clone().unwrap_or_default();
+    let config = v1::NodeConfig {
+        name: name.to_owned(),
+        bridge: spec.bridge.clone().unwrap_or_default(),
+        traffic_mode: traffic_mode(spec.traffic_mode).into(),
+        families: families(has).into(),
+        transport_addresses: texts(&spec.transport_addresses).to_vec(),
+        pod_cidrs: masked("podCIDRs", &served(own.pod_cidrs()), &own.cidrs_origin, odd),
+        gateway: Some(v1::Gateway {
+            port: gateway.port.unwrap_or_default(),
+            mac: macs.parse("gateway.mac", gateway.mac.as_deref()),
+            addresses: served(spec.gateway_addresses()),
+        }),
+        tunnel: spec.tunnel.as_ref().map(|tunnel| v1::Tunnel { port: tunnel.port.clone() }),
+        uplink: spec.uplink.as_ref().map(|of| uplink(of, &mut macs)),
+        service_cidrs: masked("serviceCIDRs", &served(texts(&spec.service_cidrs)), origin, odd),
+        features: Some(features(&spec.features.clone().unwrap_or_default())),
+        node_port_addresses: texts(&spec.node_port_addresses).to_vec(),
+        egress_except_cidrs: masked("egressExceptCIDRs", texts(&spec.egress_except_cidrs), origin, odd),
+        topology_zone: spec.topology_zone.clone().unwrap_or_else(zone),
+        l7: spec.l7.as_ref().map(|l7| v1::L7Ports { target: l7.target.clone(), return_port: l7.return_port.clone() }),
+        local_probe: local_probe(spec.local_probe).into(),
+        local_probe_port: spec.local_probe_port.clone().unwrap_or_default(),
+        taken_over: spec.taken_over.iter().flatten().map(|of| category(*of).into()).collect(),
+        packet_limits: spec.packet_limits.iter().flatten().map(packet_limit).collect(),
+        record_denied: spec.record_denied.unwrap_or_default(),
+        fqdn: fqdn(spec),
+        zones: zones(spec),
+        virtual_mac: macs.parse("virtualMAC", spec.virtual_mac.as_deref()),
+        reentrance_mac: macs.parse("reentranceMAC", spec.reentrance_mac.as_deref()),
+        virtual_service_addresses: texts(&spec.virtual_service_addresses).to_vec(),
+        virtual_node_port_addresses: texts(&spec.virtual_node_port_addresses).to_vec(),
+        host: spec.host.map(|host| v1::HostConfig { pods_keep_addresses: host.pods_keep_addresses }),
     };
-    let (asked, has) = (spec.asked_families(&pod_cidrs), spec.families(&pod_cidrs));
-    let all = || pod_cidrs.iter().chain(&spec.gateway.addresses).chain(&spec.service_cidrs);
+    let config = once(config);
+    if macs.problems.is_empty() { Ok((config, origin.clone())) } else { Err(macs.problems) }
+}
+
+/// Families of the Node; those that it is to have and cannot have are told.
+fn own_families(own: &Own, odd: &mut Vec<Problem>) -> [bool; 2] {
+    let (spec, pod_cidrs) = (&own.spec, own.pod_cidrs());
+    let (asked, has) = (spec.asked_families(pod_cidrs), spec.families(pod_cidrs));
+    let all = || pod_cidrs.iter().chain(spec.gateway_addresses()).chain(texts(&spec.service_cidrs));
     let is_left_out = |six: usize| !has[six] && (asked[six] || all().any(|text| usize::from(is_six(text)) == six));
     for (six, family) in ["IPv4", "IPv6"].iter().enumerate().filter(|(six, _)| is_left_out(*six)) {
         let what = if six == 0 { "an IPv4" } else { "an IPv6" };
         let prefix = if spec.is_policy_only() { String::new() } else { format!("{what} prefix of Pods and ") };
         let reason = format!("{family} is left out: it needs {prefix}{what} address of the gateway");
-        odd.push(item.origin.error("spec", reason));
+        odd.push(own.origin.error("spec", reason));
     }
-    let served = |texts: &[String]| -> Vec<String> {
-        texts.iter().filter(|text| has[usize::from(is_six(text))]).cloned().collect()
-    };
-    let pod_cidrs = masked("podCIDRs", &served(&pod_cidrs), origin, odd);
-    let zone = || node.and_then(|node| node.meta.labels.get(ZONE)).cloned().unwrap_or_default();
-    let config = v1::NodeConfig {
-        name: name.to_owned(),
-        bridge: spec.bridge.clone(),
-        traffic_mode: traffic_mode(spec.traffic_mode).into(),
-        families: families(has).into(),
-        transport_addresses: spec.transport_addresses.clone(),
-        pod_cidrs,
-        gateway: Some(v1::Gateway {
-            port: spec.gateway.port.clone(),
-            mac: macs.parse("gateway.mac", Some(&spec.gateway.mac)),
-            addresses: served(&spec.gateway.addresses),
-        }),
-        tunnel: spec.tunnel.as_ref().map(|tunnel| v1::Tunnel { port: tunnel.port.clone() }),
-        uplink: spec.uplink.as_ref().map(|of| uplink(of, &mut macs)),
-        service_cidrs: masked("serviceCIDRs", &served(&spec.service_cidrs), &item.origin, odd),
-        features: Some(features(&spec.features)),
-        node_port_addresses: spec.node_port_addresses.clone(),
-        egress_except_cidrs: masked("egressExceptCIDRs", &spec.egress_except_cidrs, &item.origin, odd),
-        topology_zone: spec.topology_zone.clone().unwrap_or_else(zone),
-        l7: spec.l7.as_ref().map(|l7| v1::L7Ports { target: l7.target.clone(), return_port: l7.return_port.clone() }),
-        local_probe: local_probe(spec.local_probe).into(),
-        local_probe_port: spec.local_probe_port.clone(),
-        taken_over: spec.taken_over.iter().map(|of| category(*of).into()).collect(),
-        packet_limits: spec.packet_limits.iter().map(packet_limit).collect(),
-        record_denied: spec.record_denied,
-        fqdn: fqdn(spec),
-        zones: zones(spec),
-        virtual_mac: macs.parse("virtualMAC", spec.virtual_mac.as_deref()),
-        reentrance_mac: macs.parse("reentranceMAC", spec.reentrance_mac.as_deref()),
-        virtual_service_addresses: spec.virtual_service_addresses.clone(),
-        virtual_node_port_addresses: spec.virtual_node_port_addresses.clone(),
-        host: spec.host.map(|host| v1::HostConfig { pods_keep_addresses: host.pods_keep_addresses }),
-    };
-    let config = once(config);
-    if macs.problems.is_empty() { Ok((config, item.origin.clone())) } else { Err(macs.problems) }
+    has
 }
 
 /// What is said twice in its lists, once.
@@ -163,7 +158,7 @@ fn uplink(uplink: &Uplink, macs: &mut Macs<'_>) -> v1::Uplink {
     v1::Uplink {
         port: uplink.port.clone(),
         underlay_bridge: uplink.underlay_bridge.clone(),
-        mac: macs.parse("uplink.mac", Some(&uplink.mac)),
+        mac: macs.parse("uplink.mac", uplink.mac.as_deref()),
         next_hops,
         external_traffic: uplink.external_traffic,
         answered_addresses: uplink.answered_addresses.clone(),

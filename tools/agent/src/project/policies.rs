@@ -147,8 +147,8 @@ impl Projector<'_> {
     /// Policies of Antrea that bind nobody, since the Node does not serve them.
     fn tell_what_is_off(&mut self) {
         let model = self.world.model;
-        let config = model.node_configs.get(self.world.node);
-        if config.and_then(|config| config.body.spec.features.antrea_policy) != Some(false) {
+        let features = self.world.own.as_ref().ok().and_then(|own| own.spec.features.as_ref());
+        if features.and_then(|features| features.antrea_policy) != Some(false) {
             return;
         }
         for item in model.antrea_policies.values().chain(model.cluster_policies.values()) {

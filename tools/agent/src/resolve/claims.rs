@@ -46,13 +46,18 @@ enum Lost {
 /// Takes from Pods the addresses that are others'. A Pod of this Node has its addresses, but those
 /// of another Node's prefix. Of several Pods of other Nodes, the one on the Node with that prefix
 /// has the address; else the one that had it `before`; else none.
-pub(super) fn settle(model: &Model, node: &str, claims: &mut [Claim<'_>], before: &Holders) -> (Holders, Vec<Problem>) {
+pub(super) fn settle(
+    model: &Model,
+    (node, own): (&str, &[String]),
+    claims: &mut [Claim<'_>],
+    before: &Holders,
+) -> (Holders, Vec<Problem>) {
     let mut by_address: BTreeMap<IpAddr, Vec<usize>> = BTreeMap::new();
     for (i, claim) in claims.iter().enumerate().filter(|(_, claim)| !claim.item.body.spec.host_network) {
         let addresses: HashSet<IpAddr> = claim.addresses.iter().filter_map(|address| parsed(address)).collect();
         addresses.into_iter().for_each(|address| by_address.entry(address).or_default().push(i));
     }
-    let prefixes = Prefixes::new(model, node);
+    let prefixes = Prefixes::new(model, node, own);
     let (mut holders, mut lost) = (Holders::default(), HashMap::new());
     for (address, of) in &by_address {
         if let [one] = of[..] {
@@ -120,14 +125,13 @@ pub(super) fn parsed(address: &str) -> Option<IpAddr> {
 struct Prefixes<'a>(Vec<(&'a str, String)>);
 
 impl<'a> Prefixes<'a> {
-    fn new(model: &'a Model, node: &'a str) -> Self {
-        let config = model.node_configs.get(node).map(|item| item.body.spec.pod_cidrs.clone()).unwrap_or_default();
+    fn new(model: &'a Model, node: &'a str, config: &[String]) -> Self {
         let of = |(name, item): (&'a String, &'a Item<_>)| {
             let item: &Item<crate::kinds::node::NodeBody> = item;
             item.body.pod_cidrs().into_iter().map(move |cidr| (name.as_str(), cidr))
         };
         let (own, others): (Vec<_>, Vec<_>) = model.nodes.iter().flat_map(of).partition(|(name, _)| *name == node);
-        Self(config.into_iter().map(|cidr| (node, cidr)).chain(own).chain(others).collect())
+        Self(config.iter().map(|cidr| (node, cidr.clone())).chain(own).chain(others).collect())
     }
 
     fn node_of(&self, address: IpAddr) -> Option<&'a str> {

@@ -1,11 +1,9 @@
 //! Families of addresses.
 
-use crate::model::Model;
+use super::own::Own;
+use crate::problem::Problem;
 
 /// Families of a Node. Both, if no document says.
-pub(super) fn families(model: &Model, node: &str) -> [bool; 2] {
-    let Some(config) = model.node_configs.get(node) else { return [true, true] };
-    let own = &config.body.spec.pod_cidrs;
-    let of_node = model.nodes.get(node).map(|node| node.body.pod_cidrs()).unwrap_or_default();
-    config.body.spec.families(if own.is_empty() { &of_node } else { own })
+pub(super) fn families(own: &Result<Own, Vec<Problem>>) -> [bool; 2] {
+    own.as_ref().map_or([true, true], |own| own.spec.families(own.pod_cidrs()))
 }

@@ -12,6 +12,7 @@ pub mod k8s;
 mod multicast;
 pub mod net;
 pub mod nodes;
+pub mod own;
 mod pods;
 pub mod rule;
 pub mod selector;

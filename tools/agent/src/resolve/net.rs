@@ -78,6 +78,19 @@ pub fn once(all: Vec<String>) -> Vec<String> {
     all.into_iter().filter(|text| seen.insert(form(text))).collect()
 }
 
+/// A MAC address made of an address: locally administered, and the same for the same address.
+pub fn mac_of(address: IpAddr) -> String {
+    let (kind, [a, b, c, d]) = match address {
+        IpAddr::V4(four) => (0x58, four.octets()),
+        // FNV-1a, 32 bits
+        IpAddr::V6(six) => {
+            let hash = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+            (0x59, six.octets().into_iter().fold(0x811c_9dc5, hash).to_be_bytes())
+        }
+    };
+    format!("0a:{kind:02x}:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
+}
+
 /// The bytes of a MAC address: `02:00:00:00:00:01`.
 pub fn mac(text: &str) -> Option<Vec<u8>> {
     let is_octet = |part: &str| part.len() == 2 && part.chars().all(|c| c.is_ascii_hexdigit());
@@ -185,6 +198,10 @@ mod tests {
 
     #[test]
     fn macs_and_quantities() {
+        let of = |text: &str| mac_of(text.parse().expect("an address"));
+        assert_eq!(of("10.10.0.1"), "0a:58:0a:0a:00:01");
+        assert_ne!(of("fd00::1"), of("fd00::2"));
+        assert!(mac(&of("fd00::1")).is_some() && of("fd00::1").starts_with("0a:59:"));
         assert_eq!(mac("fa:b7:53:74:21:a6"), Some(vec![0xfa, 0xb7, 0x53, 0x74, 0x21, 0xa6]));
         for bad in [
             "",

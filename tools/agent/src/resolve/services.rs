@@ -44,7 +44,7 @@ struct Addresses {
 
 impl Addresses {
     fn new(world: &World<'_>, item: &Item<ServiceBody>) -> Self {
-        let features = world.model.node_configs.get(world.node).map(|config| &config.body.spec.features);
+        let features = world.own.as_ref().ok().and_then(|own| own.spec.features.as_ref());
         let default = node_config::Features::default();
         let features = features.unwrap_or(&default);
         let spec = &item.body.spec;

@@ -4,6 +4,7 @@ use super::claims::{self, Claim, Holders, parsed};
 use super::doubtful::{Among, Doubtful};
 use super::families::families;
 use super::net::{is_six, once};
+use super::own::{Own, own};
 use super::pods::{addresses, lacks};
 use super::selector::{matches, text, word};
 pub use super::spaces::Spaces;
@@ -62,6 +63,8 @@ pub struct World<'a> {
     pub node: &'a str,
     /// Pods with addresses that have not ended, by name.
     pub pods: Vec<Pod<'a>>,
+    /// What the Node is; else what is wrong with what says it.
+    pub own: Result<Own, Vec<Problem>>,
     /// The Node has IPv4, IPv6.
     families: [bool; 2],
     pub(super) namespaces: BTreeMap<&'a str, Space>,
@@ -109,11 +112,13 @@ impl<'a> World<'a> {
     /// of other Nodes are those that they had before (`holders`) if several say to have them.
     pub fn new(model: &'a Model, node: &'a str, holders: &mut Holders) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
+        let own = own(model, node);
         let mut world = Self {
             model,
             node,
             pods: Vec::new(),
-            families: families(model, node),
+            families: families(&own),
+            own,
             namespaces: BTreeMap::new(),
             by_namespace: BTreeMap::new(),
             by_label: BTreeMap::new(),
@@ -132,7 +137,7 @@ impl<'a> World<'a> {
             problems.extend(of_nobody(model, slice, service));
         }
         let mut claims = world.claims(&mut problems);
-        let (held, more) = claims::settle(model, node, &mut claims, holders);
+        let (held, more) = claims::settle(model, (node, world.own_pod_cidrs()), &mut claims, holders);
         (*holders, problems) = (held, [problems, more].concat());
         for Claim { name, item, addresses, is_local, in_doubt } in claims {
             if !in_doubt.is_empty() {
@@ -205,6 +210,11 @@ impl<'a> World<'a> {
             self.by_address.extend(all.map(|address| (address, pod.name)));
         }
         self.pods.push(pod);
+    }
+
+    /// Where Pods of this Node have their addresses from.
+    fn own_pod_cidrs(&self) -> &[String] {
+        self.own.as_ref().map(Own::pod_cidrs).unwrap_or_default()
     }
 
     /// Whether the Node has the family of an address or prefix.
