@@ -1,0 +1,168 @@
+//! What the server holds, behind one lock, and the signals that tasks wait for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::error::ApiError;
+use crate::events;
+use crate::hurt::{Cut, Hurts};
+use crate::kinds::{Kind, Kinds};
+use crate::log::Entry;
+use crate::meta::Random;
+use crate::server::Options;
+use crate::store::{Bucket, Name, Store};
+
+/// What a path names.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) kind: Arc<Kind>,
+    pub(crate) version: String,
+    /// Empty: all Namespaces, or the kind has none.
+    pub(crate) namespace: String,
+    /// Empty: all objects.
+    pub(crate) name: String,
+    /// Empty: the object itself.
+    pub(crate) subresource: String,
+}
+
+impl Target {
+    pub(crate) fn key(&self) -> (Bucket, Name) {
+        (self.kind.bucket(), (self.namespace.clone(), self.name.clone()))
+    }
+
+    /// `plural` or `plural/subresource`.
+    pub(crate) fn resource(&self) -> String {
+        let plural = &self.kind.plural;
+        if self.subresource.is_empty() { plural.clone() } else { format!("{plural}/{}", self.subresource) }
+    }
+
+    pub(crate) fn has_status(&self) -> bool {
+        self.kind.version(&self.version).is_some_and(|version| version.status)
+    }
+
+    pub(crate) fn schema(&self) -> Option<&Value> {
+        self.kind.version(&self.version)?.schema.as_ref()
+    }
+
+    /// An object of the store in the version that was asked for.
+    pub(crate) fn present(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        object["apiVersion"] = json!(self.kind.api_version(&self.version));
+        object["kind"] = json!(self.kind.kind);
+        if self.kind.is_event() && !self.kind.group.is_empty() {
+            events::from_core(&mut object);
+        }
+        object
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) store: Store,
+    pub(crate) kinds: Kinds,
+    pub(crate) hurts: Hurts,
+    /// What each field manager applied last: object, then manager and subresource.
+    pub(crate) applied: BTreeMap<(Bucket, Name), BTreeMap<(String, String), Value>>,
+    pub(crate) random: Random,
+    pub(crate) options: Options,
+}
+
+impl State {
+    pub(crate) fn new(options: Options) -> Self {
+        let mut state = Self {
+            store: Store::new(options.history),
+            kinds: Kinds::default(),
+            hurts: Hurts::default(),
+            applied: BTreeMap::new(),
+            random: Random::default(),
+            options,
+        };
+        for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+            let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+            // A Namespace with a fixed name is always accepted by an empty store.
+            let _ = state.apply(namespace);
+        }
+        state
+    }
+
+    pub(crate) fn object_target(&self, object: &Value) -> Result<Target, ApiError> {
+        let field = |name: &str| object[name].as_str().unwrap_or_default();
+        let (api_version, kind) = (field("apiVersion"), field("kind"));
+        let (kind, version) = self.kinds.of_object(api_version, kind).ok_or_else(|| {
+            ApiError::new(404, "NotFound", format!("no matches for kind \"{kind}\" in version \"{api_version}\""))
+        })?;
+        let meta = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+        let mut namespace = if kind.namespaced { meta("namespace") } else { String::new() };
+        if kind.namespaced && namespace.is_empty() {
+            namespace = "default".to_owned();
+        }
+        let subresource = String::new();
+        Ok(Target { kind: kind.clone(), version, namespace, name: meta("name"), subresource })
+    }
+}
+
+/// State, and what wakes tasks.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// The store's version.
+    pub(crate) revision: watch::Sender<u64>,
+    pub(crate) cut: watch::Sender<(u64, Cut)>,
+    pub(crate) bookmark: watch::Sender<u64>,
+    /// Raised: all connections end.
+    pub(crate) connections: watch::Sender<u64>,
+    pub(crate) away: watch::Sender<bool>,
+    pub(crate) listening: Mutex<bool>,
+    pub(crate) listening_changed: Condvar,
+    pub(crate) log: Mutex<Vec<Entry>>,
+    /// Watches that are open: number, resource.
+    pub(crate) watches: Mutex<BTreeMap<u64, String>>,
+    /// Raised with the log and with the watches.
+    pub(crate) news: watch::Sender<u64>,
+    pub(crate) waiting: Mutex<()>,
+    pub(crate) waiting_changed: Condvar,
+}
+
+impl Shared {
+    pub(crate) fn new(options: Options) -> Self {
+        Self {
+            state: Mutex::new(State::new(options)),
+            revision: watch::Sender::new(0),
+            cut: watch::Sender::new((0, Cut::Clean)),
+            bookmark: watch::Sender::new(0),
+            connections: watch::Sender::new(0),
+            away: watch::Sender::new(false),
+            listening: Mutex::new(false),
+            listening_changed: Condvar::new(),
+            log: Mutex::new(Vec::new()),
+            watches: Mutex::new(BTreeMap::new()),
+            news: watch::Sender::new(0),
+            waiting: Mutex::new(()),
+            waiting_changed: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Runs a change, then wakes the watches.
+    pub(crate) fn change<T>(&self, run: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.lock();
+        let result = run(&mut state);
+        let revision = state.store.revision();
+        drop(state);
+        self.revision.send_modify(|seen| *seen = revision.max(*seen));
+        result
+    }
+
+    pub(crate) fn tell_news(&self) {
+        self.news.send_modify(|count| *count += 1);
+        let _held = self.waiting.lock();
+        self.waiting_changed.notify_all();
+    }
+}

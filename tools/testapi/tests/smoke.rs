@@ -1,0 +1,197 @@
+//! The server in a process: objects, log, hurting.
+#![forbid(unsafe_code)]
+#![allow(missing_docs)]
+
+use serde_json::{Value, json};
+use vswitch_testapi::{Answer, AnyServer, Cut, Options, Server, WatchLines};
+
+fn pod(name: &str, labels: Value) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": labels } })
+}
+
+async fn event(watch: &mut WatchLines) -> (String, Value) {
+    let event = watch.next().await.unwrap().unwrap();
+    (event["type"].as_str().unwrap().to_owned(), event["object"].clone())
+}
+
+fn fake(server: &AnyServer) -> &Server {
+    match server {
+        AnyServer::Fake(server) => server,
+        AnyServer::Real(_) => panic!("it is not real"),
+    }
+}
+
+const PODS: &str = "/api/v1/pods";
+
+#[tokio::test]
+async fn watches_are_cut_expired_paused_and_bookmarked() {
+    let any = AnyServer::Fake(Server::start(Options::default()).unwrap());
+    let (server, client) = (fake(&any), any.client(None).await.unwrap());
+    let hurt = server.hurt();
+    let path = format!("{PODS}?watch=1&allowWatchBookmarks=true");
+
+    let mut watch = any.watch(&client, &path).await.unwrap();
+    server.apply(pod("a", json!({}))).unwrap();
+    assert_eq!(event(&mut watch).await.0, "ADDED");
+    hurt.skip_versions(7);
+    hurt.bookmark();
+    let (kind, object) = event(&mut watch).await;
+    let version: u64 = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    assert_eq!(kind, "BOOKMARK");
+    let list = any.call(&client, "GET", PODS, "", &Value::Null).await.unwrap();
+    assert_eq!(list.version(), version.to_string());
+
+    hurt.pause_watches();
+    server.apply(pod("b", json!({}))).unwrap();
+    hurt.bookmark();
+    hurt.resume_watches();
+    let (mut kind, mut object) = event(&mut watch).await;
+    if kind == "BOOKMARK" {
+        // Asked for while nothing was said: it names no later version than was seen.
+        assert_eq!(object["metadata"]["resourceVersion"], version.to_string());
+        (kind, object) = event(&mut watch).await;
+    }
+    assert_eq!((kind.as_str(), &object["metadata"]["name"]), ("ADDED", &json!("b")));
+
+    hurt.cut_watches(Cut::MidLine);
+    assert!(
+        loop {
+            match watch.next().await {
+                Ok(Some(event)) => assert_eq!(event["type"], "BOOKMARK"),
+                ended => break ended,
+            }
+        }
+        .is_err()
+    );
+    assert!(server.until(|server| server.watches().is_empty()).await);
+
+    let mut watch = any.watch(&client, &format!("{path}&resourceVersion={version}")).await.unwrap();
+    assert_eq!(event(&mut watch).await.1["metadata"]["name"], "b");
+    hurt.cut_watches(Cut::Expired);
+    let (kind, status) = event(&mut watch).await;
+    assert_eq!(
+        (kind.as_str(), status["code"].as_u64(), status["reason"].as_str()),
+        ("ERROR", Some(410), Some("Expired"))
+    );
+    assert_eq!(watch.next().await.unwrap(), None);
+
+    hurt.expire_watches(1, true);
+    assert!(any.watch(&client, &path).await.unwrap_err().starts_with("410"));
+    let mut watch = any.watch(&client, &path).await.unwrap();
+    assert_eq!(event(&mut watch).await.1["metadata"]["name"], "a");
+    hurt.compact();
+    let mut watch = any.watch(&client, &format!("{path}&resourceVersion={version}")).await.unwrap();
+    assert_eq!(event(&mut watch).await.0, "ERROR");
+}
+
+#[tokio::test]
+async fn answers_are_wrong_as_often_as_asked() {
+    let any = AnyServer::Fake(Server::start(Options::default()).unwrap());
+    let (server, client) = (fake(&any), any.client(None).await.unwrap());
+    let hurt = server.hurt();
+    hurt.too_many(2, 3);
+    for code in [429, 429, 200] {
+        let reply = any.call(&client, "GET", PODS, "", &Value::Null).await.unwrap();
+        assert_eq!(reply.code, code);
+        assert_eq!(reply.body["details"]["retryAfterSeconds"] == 3, code == 429);
+    }
+    let (verb, resource) = ("list".to_owned(), "nodes".to_owned());
+    hurt.answer(Answer { times: 1, code: 503, retry_after: None, verb, resource });
+    assert_eq!(any.call(&client, "GET", PODS, "", &Value::Null).await.unwrap().code, 200);
+    assert_eq!(any.call(&client, "GET", "/api/v1/nodes", "", &Value::Null).await.unwrap().code, 503);
+    hurt.refuse("list", "pods");
+    assert_eq!(any.call(&client, "GET", PODS, "", &Value::Null).await.unwrap().code, 403);
+    let log: Vec<(String, u16)> =
+        server.requests().into_iter().map(|one| (format!("{} {}", one.verb, one.resource), one.status)).collect();
+    let codes: Vec<u16> = log.iter().map(|(_, code)| *code).collect();
+    assert_eq!(codes, [429, 429, 200, 200, 503, 403]);
+    assert_eq!(log[4].0, "list nodes");
+}
+
+#[tokio::test]
+async fn lists_wait_at_a_gate_and_leave_out_what_is_held_back() {
+    let any = AnyServer::Fake(Server::start(Options::default()).unwrap());
+    let (server, client) = (fake(&any), any.client(None).await.unwrap());
+    let hurt = server.hurt();
+    for name in ["a", "b"] {
+        server.apply(pod(name, json!({}))).unwrap();
+    }
+    hurt.hold_back("pods", "default", "a");
+    hurt.hold_lists("pods");
+    let asked = any.call(&client, "GET", PODS, "", &Value::Null);
+    tokio::pin!(asked);
+    let nodes = any.call(&client, "GET", "/api/v1/nodes", "", &Value::Null);
+    tokio::select! {
+        _ = &mut asked => panic!("the gate is closed"),
+        reply = nodes => assert_eq!(reply.unwrap().code, 200),
+    }
+    hurt.release_lists("pods");
+    let items = asked.await.unwrap().body["items"].as_array().unwrap().len();
+    assert_eq!(items, 1);
+    hurt.give_back("pods", "default", "a");
+    let reply = any.call(&client, "GET", PODS, "", &Value::Null).await.unwrap();
+    assert_eq!(reply.body["items"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn away_refuses_and_a_restart_keeps_objects() {
+    let any = AnyServer::Fake(Server::start(Options::default()).unwrap());
+    let (server, client) = (fake(&any), any.client(None).await.unwrap());
+    let version = server.apply(pod("a", json!({}))).unwrap()["metadata"]["resourceVersion"].clone();
+    let path = format!("{PODS}?watch=1&resourceVersion={}", version.as_str().unwrap());
+    let mut watch = any.watch(&client, &path).await.unwrap();
+    for _ in 0..20 {
+        server.hurt().away();
+        assert!(any.call(&client, "GET", PODS, "", &Value::Null).await.is_err());
+        server.hurt().back();
+    }
+    assert!(watch.next().await.is_err());
+    assert_eq!(any.call(&client, "GET", PODS, "", &Value::Null).await.unwrap().code, 200);
+    server.hurt().restart();
+    let mut watch = loop {
+        // A connection of the client's pool may have been cut.
+        if let Ok(watch) = any.watch(&client, &path).await {
+            break watch;
+        }
+    };
+    assert_eq!(event(&mut watch).await.1["code"], 410);
+    assert!(server.get("v1", "Pod", "default", "a").is_some());
+}
+
+#[tokio::test]
+async fn another_process_hurts_by_the_endpoint() {
+    let any = AnyServer::Fake(Server::start(Options::default()).unwrap());
+    let client = any.client(None).await.unwrap();
+    let hurt = |order: Value| {
+        let (any, client) = (&any, &client);
+        async move { any.call(client, "POST", "/testapi/hurt", "application/json", &order).await.unwrap().code }
+    };
+    assert_eq!(hurt(json!({ "hide": { "resource": "pods" } })).await, 200);
+    assert_eq!(hurt(json!({ "none": {} })).await, 400);
+    let core = any.call(&client, "GET", "/api/v1", "", &Value::Null).await.unwrap();
+    assert!(core.text.contains("\"nodes\"") && !core.text.contains("\"pods\""), "{}", core.text);
+    let log = any.call(&client, "GET", "/testapi/requests", "", &Value::Null).await.unwrap();
+    assert_eq!(log.body[0]["resource"], "/api/v1");
+}
+
+#[tokio::test]
+async fn initial_events_are_refused_or_served() {
+    for streaming_lists in [false, true] {
+        let any = AnyServer::Fake(Server::start(Options { streaming_lists, ..Options::default() }).unwrap());
+        let client = any.client(None).await.unwrap();
+        fake(&any).apply(pod("a", json!({}))).unwrap();
+        let more = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+        let watch = any.watch(&client, &format!("{PODS}?watch=1&{more}")).await;
+        if streaming_lists {
+            let mut watch = watch.unwrap();
+            assert_eq!(event(&mut watch).await.0, "ADDED");
+            let (kind, object) = event(&mut watch).await;
+            assert_eq!(
+                (kind.as_str(), &object["metadata"]["annotations"]["k8s.io/initial-events-end"]),
+                ("BOOKMARK", &json!("true"))
+            );
+        } else {
+            assert!(watch.unwrap_err().starts_with("422"));
+        }
+    }
+}
