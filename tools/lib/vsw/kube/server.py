@@ -5,6 +5,7 @@ The server listens on loopback, with a certificate of its own and RBAC. `TOKEN` 
 Without a controller for service accounts no Pod can be made; DaemonSets can.
 """
 
+import contextlib
 import os
 import secrets
 import socket
@@ -15,6 +16,7 @@ import urllib.request
 from pathlib import Path
 
 from .. import machine
+from ..antrea.traffic import inside
 
 ASSETS = "KUBEBUILDER_ASSETS"
 PROGRAMS = ("etcd", "kube-apiserver")
@@ -41,9 +43,11 @@ def free_ports(count):
 class ApiServer:
     """etcd and kube-apiserver, from `with` on until its end."""
 
-    def __init__(self, directory, users=()):
-        """`users`: (token, name, groups) beside the administrator."""
+    def __init__(self, directory, users=(), namespace=None, address="127.0.0.1"):
+        """`users`: (token, name, groups) beside the administrator. It listens at `address` of a
+        network namespace."""
         self.programs, self.users = Path(directory), list(users)
+        self.namespace, self.address = namespace, address
         self.token = secrets.token_hex(16)
         self.processes = []
 
@@ -64,7 +68,7 @@ class ApiServer:
 
     def _start(self):
         client, peer, secure = free_ports(3)
-        self.url = f"https://127.0.0.1:{secure}"
+        self.port, self.url = secure, f"https://{self.address}:{secure}"
         etcd = f"http://127.0.0.1:{client}"
         self._spawn(
             "etcd",
@@ -93,7 +97,7 @@ class ApiServer:
             "--cert-dir",
             self.directory / "certificates",
             "--bind-address",
-            "127.0.0.1",
+            self.address,
             "--secure-port",
             secure,
             "--token-auth-file",
@@ -118,7 +122,8 @@ class ApiServer:
     def _spawn(self, name, *words):
         log = open(self.directory / f"{name}.log", "w")
         with log:
-            self.processes.append(machine.spawn([self.programs / name, *words], stdout=log, stderr=log))
+            inner = ["ip", "netns", "exec", self.namespace] if self.namespace else []
+            self.processes.append(machine.spawn([*inner, self.programs / name, *words], stdout=log, stderr=log))
 
     def _is_ready(self):
         for process, name in zip(self.processes, PROGRAMS):
@@ -141,7 +146,8 @@ class ApiServer:
         # The certificate is for other names, too, and is its own authority.
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         request = urllib.request.Request(self.url + path, headers={"Authorization": f"Bearer {token or self.token}"})
-        with urllib.request.urlopen(request, context=context, timeout=10) as answer:
+        where = inside(self.namespace) if self.namespace else contextlib.nullcontext()
+        with where, urllib.request.urlopen(request, context=context, timeout=10) as answer:
             return answer.read().decode()
 
     def write_kubeconfig(self, name, token):

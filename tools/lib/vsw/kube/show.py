@@ -5,6 +5,7 @@ from .. import machine
 from ..antrea import pair
 from ..antrea.table import Table
 from ..stage import say
+from .api import Api
 from .bed import HOSTS, Bed
 from .scenes import Scenes
 
@@ -18,11 +19,9 @@ class Cluster(Table):
 
     def start(self, binaries):
         """API server, Nodes, runtimes, agents."""
-        from .server import api_server  # openssl and programs are looked for when it is needed
-
         self.node = self.bed = Bed(self.tag, binaries, self.directory, self.stack, lambda name: self.leftovers.add(namespace=name))
-        api, words = api_server(binaries, self.bed.names["outside"], self.directory, self.stack)
-        say(f"• {words}")
+        api = Api(binaries, self.bed.names["outside"], self.directory, self.stack)
+        say(f"• {api.words}")
         self.bed.use(api)
         dpdk = self.dpdk()
         for host, core in zip(HOSTS, pair.Pair.worker_cores()):
