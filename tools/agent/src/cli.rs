@@ -1,6 +1,7 @@
 //! The arguments.
 
-use clap::Parser;
+use clap::{ArgGroup, Parser};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Where vswitchd listens unless configured otherwise.
@@ -11,7 +12,7 @@ const DEFAULT_STATE: &str = "/var/lib/vswitch-agent";
 
 const AFTER_HELP: &str = "\
 With --host the agent sets up the host's kernel, too: addresses, routes, rules, nftables and sysctls. It then needs CAP_NET_ADMIN, and nft(8). Without --dir
-it does that alone.
+and --cluster it does that alone.
 
 Manifests are files *.yaml, *.yml and *.json below --dir. What is wrong is told as `FILE:LINE Kind namespace/name: field: reason; hint`.
 
@@ -21,15 +22,23 @@ annotations vswitch/port and vswitch/mac.
 Exit codes: 0 done; 1 something is wrong or was refused; 2 wrong usage; 3 vswitchd cannot be reached (--once).
 The environment variable VSWITCH_SOCKET names the socket where --socket is not given, RUST_LOG what is logged.";
 
-/// Reads Kubernetes manifests, and tells vswitchd what is to be on this Node.
+/// Reads Kubernetes manifests, or follows an API server, and tells vswitchd what is to be on this
+/// Node.
 #[derive(Debug, Parser)]
 #[command(name = "vswitch-agent", version, after_help = AFTER_HELP)]
+#[command(group(ArgGroup::new("documents").args(["dir", "cluster"]).multiple(true)))]
 pub struct Cli {
     /// Directory of the manifests; looked at each period.
-    #[arg(long, value_name = "PATH", requires = "node", required_unless_present_any = ["host", "host_plan", "host_clear"])]
+    #[arg(long, value_name = "PATH", requires = "node", required_unless_present_any = ["cluster", "host", "host_plan", "host_clear"])]
     pub dir: Option<PathBuf>,
+    /// Follow the API server of a cluster, by the service account of the agent's Pod.
+    #[arg(long, requires = "node")]
+    pub cluster: bool,
+    /// With --cluster: file that says where the API server is, and who the agent is.
+    #[arg(long, value_name = "PATH", requires = "cluster")]
+    pub kubeconfig: Option<PathBuf>,
     /// Name of this Node in the cluster.
-    #[arg(long, value_name = "NAME", requires = "dir")]
+    #[arg(long, value_name = "NAME", requires = "documents")]
     pub node: Option<String>,
     /// File with this Node's NodeConfig, if that is not in the directory.
     #[arg(long, value_name = "PATH")]
@@ -59,6 +68,9 @@ pub struct Cli {
     /// Serve no health check NodePorts: somebody else does, such as kube-proxy.
     #[arg(long)]
     pub no_health_checks: bool,
+    /// Answer /livez and /readyz at this address, such as 127.0.0.1:9478.
+    #[arg(long, value_name = "ADDR", requires = "documents", conflicts_with_all = ["once", "print"])]
+    pub health: Option<SocketAddr>,
     /// Sync once, and exit.
     #[arg(long, conflicts_with = "print")]
     pub once: bool,
@@ -69,12 +81,12 @@ pub struct Cli {
     #[arg(long, conflicts_with_all = ["no_state", "print"])]
     pub host: bool,
     /// Print the host plan, and exit; nothing changes.
-    #[arg(long, conflicts_with_all = ["host", "dir"])]
+    #[arg(long, conflicts_with_all = ["host", "dir", "cluster"])]
     pub host_plan: bool,
     /// With --host-plan: as JSON.
     #[arg(long, requires = "host_plan")]
     pub json: bool,
     /// Take back what --host has done to this host, and exit; no switch is needed.
-    #[arg(long, conflicts_with_all = ["host", "host_plan", "dir", "no_state"])]
+    #[arg(long, conflicts_with_all = ["host", "host_plan", "dir", "cluster", "no_state"])]
     pub host_clear: bool,
 }

@@ -1,12 +1,12 @@
-//! An agent for a Node: it reads Kubernetes manifests, resolves what they say of each other, and
-//! tells the switch what is to be, by `antrea.v1`.
+//! An agent for a Node: it reads Kubernetes manifests, or follows the API server of a cluster. It
+//! resolves what objects say of each other, and tells the switch what is to be, by `antrea.v1`.
 //!
 //! `host` does the host's part of it.
 //!
 //! `source` is where documents come from, `kinds` what they may say, `model` all of them by name;
 //! `resolve` finds out what selectors mean, `project` what the Node's switch has to know, `drive`
-//! tells it. `health` answers load balancers. `attach` is what the CNI server knows of Pods, and
-//! `feedback` what the cluster is told.
+//! tells it. `health` answers load balancers, `probe` a kubelet. `attach` is what the CNI server
+//! knows of Pods. `serving` is what the agent does for the cluster beside its switch.
 #![forbid(unsafe_code)]
 
 pub mod agent;
@@ -21,10 +21,13 @@ pub mod kinds;
 #[cfg(feature = "cluster")]
 pub mod lease;
 pub mod model;
+pub mod probe;
 pub mod problem;
 pub mod project;
 pub mod resolve;
 pub mod run;
+pub mod serving;
 pub mod source;
+pub mod sources;
 #[cfg(feature = "cluster")]
 pub mod traceflow;

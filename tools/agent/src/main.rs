@@ -8,9 +8,12 @@ use tracing_subscriber::EnvFilter;
 use vswitch_agent::cli::Cli;
 use vswitch_agent::run;
 
+/// What is logged by default. What the client of the API server logs, the agent tells itself.
+const LEVEL: &str = "info,kube_client=off,kube_runtime=off";
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LEVEL));
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false);
     logs.with_ansi(io::stderr().is_terminal()).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();

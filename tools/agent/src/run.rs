@@ -1,15 +1,17 @@
-//! The program: files each period, the switch when there is something to tell.
+//! The program: files each period, a cluster when it has news, the switch when there is something
+//! to tell.
 
 use crate::agent::Agent;
 use crate::cli::Cli;
-use crate::drive::{DriveError, Driver, Options, Report};
+use crate::drive::{DriveError, Driver, Options, Report, Standing};
 use crate::health::Checks;
 use crate::host::run as host;
+use crate::probe::{Condition, Probe};
 use crate::problem::Problem;
 use crate::project::text;
+use crate::sources;
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -33,30 +35,48 @@ pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> u8 {
     if cli.host_clear {
         return host::clear(cli).await;
     }
-    let (Some(dir), Some(node)) = (&cli.dir, &cli.node) else { return host::run(cli).await };
+    let Some(node) = &cli.node else { return host::run(cli).await };
     if !cli.host {
-        return manifests(cli, dir, node, out).await;
+        return manifests(cli, node, out).await;
     }
     if cli.once {
-        let told = manifests(cli, dir, node, out).await;
+        let told = manifests(cli, node, out).await;
         return if told == 0 { host::run(cli).await } else { told };
     }
     // A signal ends both. When another agent replaces this one, the host's part ends with it.
     tokio::select! {
-        code = manifests(cli, dir, node, out) => code,
+        code = manifests(cli, node, out) => code,
         code = host::run(cli) => code,
     }
 }
 
-/// Tells the switch what manifests declare.
-async fn manifests(cli: &Cli, dir: &Path, node: &str, out: &mut (dyn Write + Send)) -> u8 {
-    let beside: Vec<_> = cli.node_config.iter().cloned().collect();
+/// Tells the switch what manifests and the cluster declare.
+async fn manifests(cli: &Cli, node: &str, out: &mut (dyn Write + Send)) -> u8 {
     let options = Options { is_strict: cli.strict, opens_anyway: cli.open_anyway };
-    let mut agent = Agent::new(dir, &beside, node, options);
+    let wake = Arc::new(Notify::new());
+    let (mut agent, following) = match sources::open(cli, node, options, &wake).await {
+        Ok(opened) => opened,
+        Err(reason) => {
+            tracing::error!("{}", shown(&reason));
+            return WRONG;
+        }
+    };
+    let condition = Arc::new(Condition::new(following.clone()));
+    let _probe = match cli.health {
+        Some(address) => match Probe::open(address, Arc::clone(&condition)).await {
+            Ok(probe) => Some(probe),
+            Err(error) => {
+                tracing::error!("--health {address}: {error}");
+                return WRONG;
+            }
+        },
+        None => None,
+    };
     if !cli.no_state && !cli.print {
         agent = agent.remembering(&cli.state);
     }
     let period = Duration::from_millis(cli.period_ms);
+    let is_listed = following.wait(cli).await;
     agent.scan();
     if !agent.unsettled().is_empty() || agent.is_forgetting() {
         tokio::time::sleep(period).await;
@@ -66,32 +86,35 @@ async fn manifests(cli: &Cli, dir: &Path, node: &str, out: &mut (dyn Write + Sen
     told.problems(agent.problems());
     if cli.print {
         let is_written = out.write_all(text(agent.projection(), true).as_bytes()).and_then(|()| out.flush());
-        let is_read = tell_unsettled(&agent);
+        let is_read = tell_unsettled(&agent) && is_listed;
         return if is_written.is_err() || agent.is_wrong() || !is_read { WRONG } else { 0 };
     }
     let mut driver = Driver::new(&cli.socket, options).knowing(agent.known_round());
     if cli.once {
-        once(&mut agent, &mut driver, &mut told).await
+        once(&mut agent, &mut driver, &mut told, is_listed).await
     } else {
-        let health = Health { checks: (!cli.no_health_checks).then(Checks::default), ..Health::default() };
-        let wake = Arc::new(Notify::new());
+        let checks = (!cli.no_health_checks).then(Checks::default);
+        let health = Health { checks, forwards: false, problems: BTreeSet::new(), condition };
         watch(&mut agent, &mut driver, &mut told, health, (period, &wake)).await
     }
 }
 
-/// Health check NodePorts, and whether the switch forwards.
-#[derive(Debug, Default)]
+/// Health check NodePorts, whether the switch forwards, and how the agent is.
+#[derive(Debug)]
 struct Health {
     /// None: somebody else serves them.
     checks: Option<Checks>,
     /// The switch forwards by what this agent tells it.
     forwards: bool,
     problems: BTreeSet<Problem>,
+    condition: Arc<Condition>,
 }
 
 impl Health {
     /// After a step of the driver.
     fn follow(&mut self, agent: &Agent, driver: &Driver, step: &Result<Option<Report>, DriveError>) {
+        let is_synced = driver.forwards() && driver.synced_round().is_some() && agent.standing() == Standing::Known;
+        self.condition.turn(step.is_ok() && is_synced);
         let Some(checks) = &mut self.checks else { return };
         match step {
             Ok(_) => self.forwards = driver.forwards(),
@@ -103,8 +126,8 @@ impl Health {
     }
 }
 
-async fn once(agent: &mut Agent, driver: &mut Driver, told: &mut Logged) -> u8 {
-    let is_read = tell_unsettled(agent);
+async fn once(agent: &mut Agent, driver: &mut Driver, told: &mut Logged, is_listed: bool) -> u8 {
+    let is_read = tell_unsettled(agent) && is_listed;
     match driver.step(agent.projection(), agent.standing()).await {
         Ok(Some(report)) => {
             let is_wrong = !is_read || agent.is_wrong() || report.is_refused() || !report.applied;

@@ -98,7 +98,19 @@ impl Answer {
 
 /// Connections that all listeners may have still.
 #[derive(Clone, Debug)]
-pub(super) struct Permits(Arc<Semaphore>);
+pub(crate) struct Permits(Arc<Semaphore>);
+
+impl Permits {
+    /// For one socket.
+    pub(crate) fn few() -> Self {
+        Self(Arc::new(Semaphore::new(CONNECTIONS_MAX)))
+    }
+
+    /// One of them, if there is one.
+    pub(crate) fn take(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0).try_acquire_owned().ok()
+    }
+}
 
 impl Default for Permits {
     fn default() -> Self {
@@ -168,15 +180,19 @@ async fn accept(listener: TcpListener, answers: watch::Receiver<Answer>, permits
         {
             connection.abort();
         }
-        let Ok(permit) = Arc::clone(&permits.0).try_acquire_owned() else { continue };
+        let Some(permit) = permits.take() else { continue };
         oldest.push_back(connections.spawn(serve(stream, answers.clone(), permit)));
     }
 }
 
-/// One request at most.
 async fn serve(stream: TcpStream, answers: watch::Receiver<Answer>, _permit: OwnedSemaphorePermit) {
-    let respond = move |_: Request<Incoming>| {
-        let response = answers.borrow().response();
+    respond(stream, move |_| answers.borrow().response()).await;
+}
+
+/// Answers one request at most.
+pub(crate) async fn respond(stream: TcpStream, answer: impl Fn(&Request<Incoming>) -> Response<Full<Bytes>>) {
+    let respond = |request: Request<Incoming>| {
+        let response = answer(&request);
         async move { Ok::<_, Infallible>(response) }
     };
     let mut http = http1::Builder::new();

@@ -13,7 +13,8 @@
 mod listener;
 
 use crate::problem::{Origin, Problem};
-use listener::{Answer, Family, Listener, Permits};
+use listener::{Answer, Family, Listener};
+pub(crate) use listener::{Permits, respond};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -20,6 +20,7 @@ mod read;
 pub mod ruled;
 mod said;
 pub mod selector;
+mod served;
 pub mod service;
 mod stored;
 mod suspect;
@@ -34,7 +35,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub use read::understand;
+pub use read::{is_read, understand};
+pub use served::understand_served;
 pub use suspect::understand_unread;
 
 /// Labels or annotations.

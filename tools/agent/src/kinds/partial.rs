@@ -291,7 +291,7 @@ fn item<'a>(path: &'a str, list: &str) -> Option<&'a str> {
 }
 
 /// What a field is in.
-fn parent(path: &str) -> &str {
+pub(super) fn parent(path: &str) -> &str {
     path.rfind(['.', '[']).map_or("", |end| &path[..end])
 }
 
@@ -322,7 +322,7 @@ fn original(path: &str, removed: &BTreeSet<(String, usize)>) -> String {
 }
 
 /// The value at a path.
-fn find<'a>(tree: &'a Tree, path: &str) -> Option<&'a Tree> {
+pub(super) fn find<'a>(tree: &'a Tree, path: &str) -> Option<&'a Tree> {
     if path.is_empty() {
         return Some(tree);
     }
@@ -333,6 +333,23 @@ fn find<'a>(tree: &'a Tree, path: &str) -> Option<&'a Tree> {
             find(list.get(place)?, rest)
         }
         _ => None,
+    }
+}
+
+/// Fields that have a path. A key with a dot in it may make one path that of two fields.
+pub(super) fn count(tree: &Tree, path: &str) -> usize {
+    if path.is_empty() {
+        return 1;
+    }
+    match &tree.value {
+        Value::Map(entries) => {
+            entries.iter().filter_map(|entry| Some(count(&entry.value, below(path, &entry.key)?))).sum()
+        }
+        Value::List(list) => {
+            let item = first_place(path).and_then(|(place, rest)| Some((list.get(place)?, rest)));
+            item.map_or(0, |(item, rest)| count(item, rest))
+        }
+        _ => 0,
     }
 }
 
@@ -353,7 +370,7 @@ fn below<'a>(path: &'a str, step: &str) -> Option<&'a str> {
 }
 
 /// Takes away the value at a path.
-fn remove(tree: &mut Tree, path: &str) {
+pub(super) fn remove(tree: &mut Tree, path: &str) {
     match &mut tree.value {
         Value::Map(entries) => {
             entries.retain_mut(|entry| match below(path, &entry.key) {

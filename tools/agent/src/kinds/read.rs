@@ -30,6 +30,9 @@ const META_IGNORED: [&str; 11] = [
 pub(super) const KINDS: &str = "Namespace, Node, NodeConfig, Pod, Service, EndpointSlice, NetworkPolicy, ClusterNetworkPolicy, \
                      Tier, ClusterGroup, Group, Egress, TrafficControl";
 
+/// What is told of a field that nobody knows.
+pub(super) const UNKNOWN_FIELD: &str = "unknown field";
+
 /// Lines of what is wrong with one document.
 const ERRORS_MAX: usize = 20;
 
@@ -259,7 +262,8 @@ impl Read<'_> {
         let Some(of) = named.kind else {
             return self.left_out(&named, origin, &tree);
         };
-        let fields = if MANY.contains(&kind) { Fields::default() } else { Fields::new(tree.lines()) };
+        // (What an API server says has no lines.)
+        let fields = if MANY.contains(&kind) || tree.line == 0 { Fields::default() } else { Fields::new(tree.lines()) };
         let told = |origin: &Origin, error: FieldError, is_tolerated: bool| {
             let problem = if is_tolerated {
                 origin.tolerated(error.path, error.reason)
@@ -418,6 +422,11 @@ pub(super) struct KnownKind {
     pub(super) api: &'static str,
     pub(super) is_namespaced: bool,
     parse: Parse,
+}
+
+/// Whether documents of a kind of a group are read.
+pub fn is_read(group: &str, word: &str) -> bool {
+    kind(group, word).is_some()
 }
 
 /// A kind of a group, whatever version of it.

@@ -1,6 +1,7 @@
 //! A directory of manifests: what its files say, as long as they can be read.
 
-use super::file::{ByKey, File, shown};
+use super::file::{File, shown};
+use super::keep::ByKey;
 use super::mounts::Mounts;
 use super::walk::{Found, Stamp, walk};
 use super::{Source, Store};
@@ -25,7 +26,8 @@ const MISSING_MAX: u32 = 2;
 /// the same for one scan, and at the first scan if it is old enough.
 #[derive(Debug)]
 pub struct Directory {
-    dir: PathBuf,
+    /// None: there are single files only.
+    dir: Option<PathBuf>,
     beside: Vec<PathBuf>,
     files: BTreeMap<PathBuf, File>,
     unreadable: Vec<Problem>,
@@ -38,14 +40,23 @@ pub struct Directory {
 impl Directory {
     /// Manifests of `dir` and below, and those of `beside`.
     pub fn new(dir: &Path, beside: &[PathBuf]) -> Self {
-        let (dir, beside) = (dir.to_owned(), beside.to_owned());
+        Self::of(Some(dir.to_owned()), beside)
+    }
+
+    /// Single files.
+    pub fn files(files: &[PathBuf]) -> Self {
+        Self::of(None, files)
+    }
+
+    fn of(dir: Option<PathBuf>, beside: &[PathBuf]) -> Self {
+        let beside = beside.to_owned();
         let (unreadable, kept, mounts) = (Vec::new(), Vec::new(), Mounts::default());
         Self { dir, beside, files: BTreeMap::new(), unreadable, kept, scanned: false, mounts }
     }
 
     fn find(&mut self) -> Found {
         let is_known = |path: &Path| self.files.keys().any(|file| file.starts_with(path));
-        let mut found = walk(&self.dir, &is_known);
+        let mut found = self.dir.as_deref().map(|dir| walk(dir, &is_known)).unwrap_or_default();
         let lacks = |dir: &Path| self.files.keys().any(|file| file.starts_with(dir) && !found.files.contains_key(file));
         let moved = self.mounts.moved(&found.directories, &lacks);
         found.bad.extend(moved);
@@ -91,7 +102,8 @@ impl Directory {
 impl Source for Directory {
     /// Begins with what an earlier run knew of its files: what they say now are changes.
     fn load(&mut self, store: &mut Store, other: &str) {
-        let names: Vec<String> = store.names().filter(|name| *name != other).cloned().collect();
+        let is_file = |name: &&String| **name != other && !Store::is_of_cluster(name);
+        let names: Vec<String> = store.names().filter(is_file).cloned().collect();
         for name in names {
             let Some(((path, mut file), is_of_this)) = store.read::<(Vec<u8>, File)>(&name) else { continue };
             let path = PathBuf::from(OsString::from_vec(path));

@@ -1,12 +1,13 @@
 //! One file of manifests: what it says, and what it said when that could be read.
 
 use super::decode::decode;
+use super::keep::{ByKey, keep, split};
 use super::walk::Stamp;
 use super::yaml;
 use crate::kinds::{Document, DocumentBody, DocumentKey, understand, understand_unread};
 use crate::problem::{Origin, Problem};
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
@@ -17,9 +18,6 @@ const FILE_LEN_MAX: u64 = 64 << 20;
 
 /// Where files of the kernel are, of which some make a reader wait.
 const KERNEL: [&str; 2] = ["/proc", "/sys"];
-
-/// Documents by the objects that they are about.
-pub(super) type ByKey = HashMap<DocumentKey, Document>;
 
 /// A file, and of a later run what the one before knew of it.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -123,10 +121,9 @@ impl File {
             .extend(unread.into_iter().map(|part| Origin::new(name, part.error.line, "").error("", part.error.reason)));
         let reason = "is a document of its own, without `---` in front";
         problems.extend(unmarked.into_iter().map(|line| Origin::new(name, line, "").tolerated("", reason)));
-        let (right, wrong): (Vec<_>, Vec<_>) = self.documents.drain(..).partition(Document::is_understood);
-        let mut parts: ByKey =
-            wrong.iter().filter(|old| old.left.is_some()).map(|old| (old.key.clone(), old.clone())).collect();
-        let old: ByKey = right.into_iter().map(|old| (old.key.clone(), old)).collect();
+        let (old, mut parts) = split(&self.documents);
+        let wrong = self.documents.drain(..).filter(|old| !old.is_understood());
+        let wrong: Vec<Document> = wrong.collect();
         let is_policy = |document: &Document| matches!(document.body, DocumentBody::WrongPolicy(_));
         let is_known = |seem: &Vec<Document>| !seem.is_empty() && !seem.iter().any(Document::may_be_any);
         let knows_all = seem.iter().all(is_known) && !documents.iter().any(Document::may_be_any);
@@ -143,23 +140,7 @@ impl File {
         if suspects <= old.values().filter(is_lost).count() {
             documents.retain(|document| !document.is_suspect());
         }
-        let mut beside = Vec::new();
-        for document in documents.iter_mut().filter(|document| matches!(document.body, DocumentBody::Wrong { .. })) {
-            let before = old.get(&document.key).or_else(|| gone.get(&document.key));
-            let Some(old) = before.filter(|_| !document.prefers_left()) else {
-                let part = parts.remove(&document.key).filter(|_| document.left.is_none());
-                document.left = document.left.take().or(part.and_then(|part| part.left));
-                continue;
-            };
-            document.left = None;
-            if document.is_in_doubt(old) {
-                document.stand_beside(old);
-                beside.push(old.clone());
-            } else {
-                document.clone_from(old);
-            }
-        }
-        documents.extend(beside);
+        keep(&mut documents, |key| old.get(key).or_else(|| gone.get(key)), &mut parts);
         if is_complete {
             let (stay, told) = renamed(&documents, &old);
             documents.extend(stay);

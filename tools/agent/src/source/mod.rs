@@ -1,11 +1,15 @@
 //! Where documents come from.
 //!
-//! [`Source`] is what `agent` asks of each. [`Directory`] reads files.
+//! [`Source`] is what `agent` asks of each. [`Directory`] reads files; `cluster` follows the API
+//! server of a cluster.
 
+#[cfg(feature = "cluster")]
+pub mod cluster;
 mod de;
 mod decode;
 mod directory;
 mod file;
+mod keep;
 mod mounts;
 mod restless;
 mod split;

@@ -2,7 +2,8 @@
 //! it is not being written.
 
 use super::decode::decode;
-use super::file::{ByKey, File, contents, shown};
+use super::file::{File, contents, shown};
+use super::keep::ByKey;
 use super::walk::Stamp;
 use crate::kinds::DocumentKey;
 use crate::problem::{Origin, Problem};

@@ -21,6 +21,9 @@ const VERSION: u32 = 1;
 /// What names of files end with.
 const END: &str = "json";
 
+/// What names of files of documents from an API server begin with. Those of files are hashes.
+const CLUSTER: &str = "cluster-";
+
 /// What each file begins with.
 #[derive(Deserialize)]
 struct Head {
@@ -65,6 +68,16 @@ impl Store {
     /// The name for what is known of a path.
     pub fn name_of(path: &Path) -> String {
         format!("{}.{END}", names::of_path(path))
+    }
+
+    /// The name for a part of what is known of the objects of a kind.
+    pub fn name_of_objects(kind: &str, part: usize) -> String {
+        format!("{CLUSTER}{kind}-{part}.{END}")
+    }
+
+    /// Whether a name is that of documents from an API server.
+    pub fn is_of_cluster(name: &str) -> bool {
+        name.starts_with(CLUSTER)
     }
 
     /// Names of what is there.

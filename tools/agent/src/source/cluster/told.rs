@@ -1,0 +1,161 @@
+//! What objects say: their documents. All else of them is dropped at once.
+
+use super::object::Object;
+use super::table::Kind;
+use super::{PLACE, WEIGHT_MAX};
+use crate::kinds::{Document, DocumentBody, understand_served};
+use crate::problem::{Origin, Problem};
+use crate::source::{Entry, Tree, Value};
+
+/// Bytes of an annotation without meaning here; longer ones are dropped.
+const ANNOTATION_LEN_MAX: usize = 256;
+
+/// What an object says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Told {
+    /// Its UID.
+    pub(super) uid: String,
+    /// The version of its kind as which it is served.
+    pub(super) version: &'static str,
+    /// Its documents.
+    pub(super) documents: Vec<Document>,
+    /// What is wrong with it.
+    pub(super) problems: Vec<Problem>,
+}
+
+impl Told {
+    /// What an object of a kind says, which was served as a version of it.
+    pub(super) fn of(kind: &Kind, version: &'static str, object: Object) -> Self {
+        let (uid, name) = (object.uid().to_owned(), object.full_name());
+        let mut tree = object.tree;
+        set(&mut tree, "apiVersion", &kind.best_api());
+        set(&mut tree, "kind", kind.kind);
+        if kind.kind == "EndpointSlice" && version == "v1beta1" {
+            modernise(&mut tree);
+        }
+        let weight = weight(&tree);
+        let mut problems = Vec::new();
+        if weight > WEIGHT_MAX {
+            // What is left says which object it is: a policy is held as one that is wrong.
+            let what = format!("{} {name}", kind.kind);
+            let reason = format!("takes {weight} bytes; an object has at most {WEIGHT_MAX}");
+            problems.push(Origin::new(PLACE, 0, &what).error("", reason));
+            tree.strip(&[], &["spec", "status"]);
+        }
+        shorten(&mut tree);
+        let (mut documents, more) = understand_served(PLACE, tree);
+        documents.retain(|document| !matches!(document.body, DocumentBody::LeftOut));
+        problems.extend(more);
+        Self { uid, version, documents, problems }
+    }
+}
+
+/// Sets a field of an object: items of lists do not say their kind.
+fn set(tree: &mut Tree, key: &str, text: &str) {
+    tree.strip(&[], &[key]);
+    let value = Tree { line: 0, value: Value::Text(text.to_owned()) };
+    match &mut tree.value {
+        Value::Map(entries) => entries.push(Entry { key: key.to_owned(), line: 0, value }),
+        other => *other = Value::Map(vec![Entry { key: key.to_owned(), line: 0, value }]),
+    }
+}
+
+/// Drops long annotations that say nothing here, such as the last configuration that kubectl
+/// applied.
+fn shorten(tree: &mut Tree) {
+    let annotations = tree.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));
+    if let Some(Value::Map(entries)) = annotations.map(|annotations| &mut annotations.value) {
+        let is_short = |value: &Tree| value.text().is_none_or(|text| text.len() <= ANNOTATION_LEN_MAX);
+        let is_ours = |key: &str| key.contains("vswitch") || key.contains("antrea");
+        entries.retain(|entry| is_ours(&entry.key) || is_short(&entry.value));
+    }
+}
+
+/// An EndpointSlice of v1beta1 as one of v1: Node and zone are labels of its endpoints' topology
+/// there (Kubernetes' API of discovery.k8s.io/v1beta1).
+fn modernise(tree: &mut Tree) {
+    let Some(Value::List(endpoints)) = tree.get_mut("endpoints").map(|endpoints| &mut endpoints.value) else { return };
+    for endpoint in endpoints {
+        let Some(topology) = endpoint.take("topology") else { continue };
+        for (label, field) in [("kubernetes.io/hostname", "nodeName"), ("topology.kubernetes.io/zone", "zone")] {
+            let text = topology.get(label).and_then(Tree::text);
+            if let Some(text) = text.filter(|_| endpoint.get(field).is_none()) {
+                set(endpoint, field, text);
+            }
+        }
+    }
+}
+
+/// About as many bytes as an object takes.
+fn weight(tree: &Tree) -> usize {
+    const NODE: usize = size_of::<Tree>();
+    NODE + match &tree.value {
+        Value::Text(text) => text.len(),
+        Value::List(list) => list.iter().map(weight).sum(),
+        Value::Map(entries) => entries.iter().map(|entry| entry.key.len() + NODE + weight(&entry.value)).sum(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::kinds;
+    use super::*;
+
+    fn told(kind: &str, version: &'static str, json: &str) -> Told {
+        let kind = kinds().find(|of| of.kind == kind).expect("it is followed");
+        Told::of(kind, version, serde_json::from_str(json).expect("it is JSON"))
+    }
+
+    #[test]
+    fn an_object_is_a_document_of_its_kind() {
+        let said = told(
+            "Pod",
+            "v1",
+            r#"{"metadata": {"name": "p", "namespace": "n", "uid": "u"},
+            "spec": {"containers": [{"name": "c"}], "nodeName": "a"}}"#,
+        );
+        assert_eq!((said.uid.as_str(), said.version, said.problems.len()), ("u", "v1", 0));
+        assert_eq!(&*said.documents[0].origin.what, "Pod n/p");
+        assert_eq!((&*said.documents[0].origin.file, said.documents[0].origin.line), (PLACE, 0));
+        assert!(said.documents[0].is_understood());
+        let odd = told("Pod", "v1", "[]");
+        assert!(odd.documents.iter().all(|document| !document.is_understood()) && !odd.problems.is_empty());
+    }
+
+    #[test]
+    fn slices_of_v1beta1_are_those_of_v1() {
+        let said = told(
+            "EndpointSlice",
+            "v1beta1",
+            r#"{"metadata": {"name": "s", "namespace": "n"}, "addressType": "IPv4",
+            "endpoints": [{"addresses": ["10.0.0.1"],
+            "topology": {"kubernetes.io/hostname": "a", "topology.kubernetes.io/zone": "z"}}]}"#,
+        );
+        let DocumentBody::EndpointSlice(slice) = &said.documents[0].body else { panic!("{said:?}") };
+        assert_eq!(
+            (slice.endpoints[0].node_name.as_deref(), slice.endpoints[0].zone.as_deref()),
+            (Some("a"), Some("z"))
+        );
+        assert_eq!((said.version, said.problems.len()), ("v1beta1", 0));
+    }
+
+    #[test]
+    fn an_object_that_is_too_large_is_a_wrong_one() {
+        let labels: Vec<String> = (0..20_000).map(|i| format!(r#""l{i}": "{}""#, "x".repeat(200))).collect();
+        let json = format!(
+            r#"{{"metadata": {{"name": "p", "namespace": "n"}}, "spec": {{"podSelector": {{"matchLabels": {{{}}}}}}}}}"#,
+            labels.join(",")
+        );
+        let said = told("NetworkPolicy", "v1", &json);
+        assert!(matches!(said.documents[0].body, DocumentBody::WrongPolicy(_)));
+        assert!(said.problems[0].reason.contains("an object has at most"), "{:?}", said.problems[0]);
+        let long = format!(
+            r#"{{"metadata": {{"name": "n", "annotations": {{"last": "{}", "vswitch/x": "{}"}}}}}}"#,
+            "x".repeat(300),
+            "y".repeat(300)
+        );
+        let said = told("Namespace", "v1", &long);
+        assert_eq!(said.documents[0].meta.annotations.keys().collect::<Vec<_>>(), ["vswitch/x"]);
+    }
+}
