@@ -13,7 +13,9 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "lib"))
 
+from vsw import machine  # noqa: E402
 from vsw.kube import crds, server  # noqa: E402
+from vsw.kube.objects import rendered  # noqa: E402
 
 DEPLOY = ROOT / "deploy"
 MANIFESTS = DEPLOY / "vswitch.yaml"
@@ -37,6 +39,29 @@ class RealServer(unittest.TestCase):
     def test_the_server_takes_every_manifest(self):
         said = self.server.kubectl("apply", "--dry-run=server", "--validate=false", "-f", MANIFESTS)
         self.assertEqual(len(said.splitlines()), len(list(yaml.safe_load_all(MANIFESTS.read_text()))), said)
+
+    def test_no_field_is_unknown_to_an_old_server(self):
+        """But for the one that values can leave out."""
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            yaml.safe_dump_all(rendered(security={"appArmorField": False}), file)
+            file.flush()
+            self.server.kubectl("apply", "--dry-run=server", "--validate=true", "-f", file.name)
+
+    def test_one_command_installs_all(self):
+        """Without definitions that were there before: kubectl looks for kinds at its start."""
+        with server.ApiServer(server.assets()[0]) as empty:
+            empty.kubectl("apply", "--validate=false", "-f", MANIFESTS)
+            created = json.loads(empty.kubectl("get", "daemonsets", "-n", "kube-system", "-o", "json"))["items"]
+            self.assertEqual({each["metadata"]["name"] for each in created}, {"vswitch", "vswitch-agent"})
+
+    def test_a_wrong_node_config_is_refused(self):
+        for field, value in (("trafficMode", "encap"), ("gateway", {"mac": "1"}), ("tunnel", {}), ("zones", {"mainV4": 65536})):
+            config = {"apiVersion": "vswitch.io/v1", "kind": "NodeConfig", "metadata": {"name": "n"}, "spec": {field: value}}
+            with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+                json.dump(config, file)
+                file.flush()
+                with self.assertRaisesRegex(machine.Failure, f"spec.{field}"):
+                    self.server.kubectl("apply", "--validate=false", "-f", file.name)
 
     def test_definitions_have_no_fault(self):
         for each in json.loads(self.server.kubectl("get", "crd", "-o", "json"))["items"]:

@@ -68,7 +68,7 @@ NODE_CONFIG_SPEC = obj(
         "tunnel": described(obj({"port": PORT}, "port"), "The tunnel port, in modes Encap and Hybrid."),
         "uplink": described(UPLINK, "A way past the host's stack. Not given: there is none."),
         "serviceCIDRs": described(TEXTS, "Where cluster IPs are from."),
-        "features": described(FEATURES, "Features; the documents of Antrea in this project have their defaults."),
+        "features": described(FEATURES, "Features of Antrea. On by default: proxy, antreaPolicy, egress."),
         "nodePortAddresses": described(TEXTS, "Addresses that serve NodePorts. Default: transportAddresses."),
         "egressExceptCIDRs": described(TEXTS, "Destinations that no Egress applies to."),
         "topologyZone": described(STRING, "Default: the Node's label topology.kubernetes.io/zone."),
