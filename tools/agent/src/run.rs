@@ -9,6 +9,7 @@ use crate::host::run as host;
 use crate::probe::{Condition, Probe};
 use crate::problem::Problem;
 use crate::project::text;
+use crate::serving::Serving;
 use crate::sources;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -94,7 +95,8 @@ async fn manifests(cli: &Cli, node: &str, out: &mut (dyn Write + Send)) -> u8 {
         once(&mut agent, &mut driver, &mut told, is_listed).await
     } else {
         let checks = (!cli.no_health_checks).then(Checks::default);
-        let health = Health { checks, forwards: false, problems: BTreeSet::new(), condition };
+        let serving = Serving::start(cli, node, &following);
+        let health = Health { checks, forwards: false, problems: BTreeSet::new(), condition, serving };
         watch(&mut agent, &mut driver, &mut told, health, (period, &wake)).await
     }
 }
@@ -108,14 +110,16 @@ struct Health {
     forwards: bool,
     problems: BTreeSet<Problem>,
     condition: Arc<Condition>,
+    serving: Serving,
 }
 
 impl Health {
-    /// After a step of the driver.
-    fn follow(&mut self, agent: &Agent, driver: &Driver, step: &Result<Option<Report>, DriveError>) {
+    /// After a step of the driver; whether the switch forwards by all that the agent knows.
+    fn follow(&mut self, agent: &Agent, driver: &Driver, step: &Result<Option<Report>, DriveError>) -> bool {
         let is_synced = driver.forwards() && driver.synced_round().is_some() && agent.standing() == Standing::Known;
-        self.condition.turn(step.is_ok() && is_synced);
-        let Some(checks) = &mut self.checks else { return };
+        let is_ready = step.is_ok() && is_synced;
+        self.condition.turn(is_ready);
+        let Some(checks) = &mut self.checks else { return is_ready };
         match step {
             Ok(_) => self.forwards = driver.forwards(),
             Err(DriveError::Unreachable { .. }) => self.forwards = false,
@@ -123,6 +127,7 @@ impl Health {
         }
         let problems = checks.follow(&agent.projection().health_checks, self.forwards);
         tell_new(&mut self.problems, &problems);
+        is_ready
     }
 }
 
@@ -166,7 +171,7 @@ async fn watch(
     loop {
         let was_refused = refusals;
         let step = driver.step(agent.projection(), agent.standing()).await;
-        health.follow(agent, driver, &step);
+        let is_ready = health.follow(agent, driver, &step);
         match step {
             Ok(Some(report)) => {
                 agent.synced(driver.synced_round());
@@ -179,9 +184,12 @@ async fn watch(
                 refusals += u32::from(!matches!(error, DriveError::Unreachable { .. }));
             }
         }
-        // What is refused as a whole, a large sync perhaps, is not sent again each period.
+        health.serving.follow(agent, told.all(), is_ready);
+        // What is refused as a whole, a large sync perhaps, is not sent again each period, nor at
+        // each change.
         refusals = if refusals == was_refused { 0 } else { refusals.min(REFUSED_MAX) };
         let pause = period.max(Duration::from_secs(refusals.into()));
+        let wake = (refusals == 0).then_some(wake);
         if stopped(&mut interrupt, &mut terminate, pause, wake).await {
             return 0;
         }
@@ -193,10 +201,16 @@ async fn watch(
 
 /// Waits for a period, or until something is new; whether to stop. What the switch has stays in
 /// force.
-async fn stopped(interrupt: &mut Signal, terminate: &mut Signal, period: Duration, wake: &Notify) -> bool {
+async fn stopped(interrupt: &mut Signal, terminate: &mut Signal, period: Duration, wake: Option<&Notify>) -> bool {
+    let news = async {
+        match wake {
+            Some(wake) => wake.notified().await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         () = tokio::time::sleep(period) => false,
-        () = wake.notified() => false,
+        () = news => false,
         _ = interrupt.recv() => true,
         _ = terminate.recv() => true,
     }
@@ -211,6 +225,11 @@ struct Logged {
 }
 
 impl Logged {
+    /// All that is wrong now.
+    fn all(&self) -> impl Iterator<Item = &Problem> {
+        self.documents.iter().chain(&self.objects)
+    }
+
     fn problems(&mut self, problems: &[Problem]) {
         tell_new(&mut self.documents, problems);
     }

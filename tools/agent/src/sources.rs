@@ -22,26 +22,32 @@ const WAIT_AT_START: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What is asked of a cluster beside its documents.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Following {
     #[cfg(feature = "cluster")]
-    handle: Option<cluster::Handle>,
+    of: Option<(cluster::Handle, kube::Client)>,
+}
+
+impl std::fmt::Debug for Following {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Following").finish_non_exhaustive()
+    }
 }
 
 #[cfg(feature = "cluster")]
 impl Following {
-    /// The cluster that is followed.
-    pub fn handle(&self) -> Option<&cluster::Handle> {
-        self.handle.as_ref()
+    /// The cluster that is followed, and a client of its API server.
+    pub fn cluster(&self) -> Option<&(cluster::Handle, kube::Client)> {
+        self.of.as_ref()
     }
 
     fn knows_all(&self) -> bool {
-        self.handle.as_ref().is_none_or(cluster::Handle::knows_all)
+        self.of.as_ref().is_none_or(|(handle, _)| handle.knows_all())
     }
 
     /// Kinds that cannot be followed for long.
     pub fn lost(&self) -> Vec<String> {
-        self.handle.as_ref().map(cluster::Handle::lost).unwrap_or_default()
+        self.of.as_ref().map(|(handle, _)| handle.lost()).unwrap_or_default()
     }
 }
 
@@ -97,8 +103,8 @@ async fn of_cluster(
     wake: &Arc<Notify>,
 ) -> Result<(Agent, Following), String> {
     let client = cluster::connect(cli.kubeconfig.as_deref()).await?;
-    let cluster = Cluster::follow(client, Arc::clone(wake));
-    let following = Following { handle: Some(cluster.handle()) };
+    let cluster = Cluster::follow(client.clone(), Arc::clone(wake));
+    let following = Following { of: Some((cluster.handle(), client)) };
     let mut sources: Vec<Box<dyn Source>> = vec![Box::new(cluster)];
     match &cli.dir {
         Some(dir) => sources.push(Box::new(Directory::new(dir, &beside))),

@@ -7,7 +7,8 @@
 //! **Limits**: [`BURST_MAX`] Events in a row, [`OF_OBJECT_MAX`] for an object, [`OBJECTS_MAX`]
 //! objects. Texts are cut at [`NOTE_LEN_MAX`] bytes.
 
-use super::{ObjectRef, Refusal};
+use super::Refusal;
+use crate::source::cluster::ObjectRef;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;

@@ -18,6 +18,7 @@ mod events;
 mod node;
 
 use crate::problem::Problem;
+use crate::source::cluster::ObjectRef;
 use kube::Client;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -32,21 +33,6 @@ const RETRY: Duration = Duration::from_secs(2);
 
 /// The longest time without a look: Events that the API server forgets are told again.
 const IDLE: Duration = Duration::from_secs(300);
-
-/// An object of the API server.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectRef {
-    /// Its group and version, such as `networking.k8s.io/v1`.
-    pub api_version: String,
-    /// Its kind.
-    pub kind: String,
-    /// Its namespace; empty: it has none.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: String,
-}
 
 /// Why an object is refused.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]

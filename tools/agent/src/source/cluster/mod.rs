@@ -56,7 +56,7 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 const WEIGHT_MAX: usize = 8 << 20;
 
 /// The object that something comes from, for whoever tells the API server of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectRef {
     /// Its `apiVersion`, as it is served.
     pub api_version: String,
