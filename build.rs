@@ -5,6 +5,8 @@ use prost_build::{Service, ServiceGenerator};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+const NO_PROTOC: &str = "protoc failed (apt-get install protobuf-compiler?)";
+
 /// Makes of a service what tonic makes of it, and beside that `AnyNameService`, the service whoever
 /// implements it, with what puts one into a server (`Services` in proto/src/lib.rs). So all that a
 /// server does for a method is compiled once, with this crate. What tonic makes by itself is
@@ -98,6 +100,13 @@ fn main() {
     prost_build::Config::new()
         .service_generator(Box::new(Any(tonic_prost_build::configure().service_generator())))
         .file_descriptor_set_path(out.join("vswitch_descriptor.bin"))
-        .compile_protos(&files, &[root])
-        .unwrap_or_else(|error| panic!("protoc failed (apt-get install protobuf-compiler?): {error}"));
+        .compile_protos(&files, &[&root])
+        .unwrap_or_else(|error| panic!("{NO_PROTOC}: {error}"));
+    // No service of the switch: it is neither among `Services` nor known to its reflection.
+    println!("cargo:rerun-if-changed={}", root.join("agent").display());
+    let mut private = Vec::new();
+    protos(&root.join("agent"), &mut private);
+    tonic_prost_build::configure()
+        .compile_protos(&private, &[root])
+        .unwrap_or_else(|error| panic!("{NO_PROTOC}: {error}"));
 }

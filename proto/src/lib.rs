@@ -20,6 +20,15 @@ pub mod antrea {
     }
 }
 
+/// Between `vswitch-cni` and `vswitch-agent`: private to these two.
+pub mod agent {
+    /// Version 1.
+    #[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications, missing_debug_implementations)]
+    pub mod v1 {
+        tonic::include_proto!("agent.v1");
+    }
+}
+
 mod host_plan;
 pub mod surface;
 

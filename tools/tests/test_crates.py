@@ -37,6 +37,7 @@ ALLOWED = {
     "vswitch-agent": {"vswitch-net-types", "vswitch-proto"},
     # Likewise for tests only.
     "vswitch-testapi": set(),
+    "vswitch-cni": {"vswitch-proto"},
     "vsgen": {"vswitch-dataplane", "vswitch-dpdk"},
 }
 UNSAFE = {"dpdk-sys", "vswitch-dpdk"}

@@ -22,8 +22,8 @@ pub struct Agent {
     options: Options,
     /// Where the documents are from, as it is told.
     place: String,
-    /// Pods that the CNI server has attached.
-    attachments: Attachments,
+    /// Pods that the CNI server has attached; None: nobody serves the plug-in.
+    attachments: Option<Attachments>,
     memory: Memory,
     /// What counted at the last look.
     model: Model,
@@ -54,7 +54,7 @@ impl Agent {
             node: node.to_owned(),
             options,
             place: place.to_owned(),
-            attachments: Attachments::new(),
+            attachments: None,
             memory: Memory::default(),
             model: Model::default(),
             projection: Projection::default(),
@@ -65,14 +65,25 @@ impl Agent {
         }
     }
 
+    /// The same, beside a CNI server that has attached these Pods at an earlier run.
+    #[must_use]
+    pub fn attaching(self, attachments: Attachments) -> Self {
+        Self { attachments: Some(attachments), ..self }
+    }
+
     /// Takes over which Pods the CNI server has attached; whether that is new.
     pub fn attach(&mut self, attachments: Attachments) -> bool {
-        let is_changed = attachments != self.attachments;
+        let is_changed = self.attachments.as_ref() != Some(&attachments);
         if is_changed {
-            self.attachments = attachments;
+            self.attachments = Some(attachments);
             self.retake();
         }
         is_changed
+    }
+
+    /// Names of Pods that the CNI server has attached.
+    pub fn attachments(&self) -> impl Iterator<Item = &String> {
+        self.attachments.iter().flat_map(|attachments| attachments.keys())
     }
 
     /// Looks for changes of documents; whether there are any, and what they come to is new.
@@ -100,8 +111,12 @@ impl Agent {
         problems.extend(self.saved.iter().flat_map(|saved| saved.store.problems()).cloned());
         let is_disputed = |key: &DocumentKey| self.model.is_disputed(key);
         let documents = self.sources.iter().flat_map(|source| source.documents_after(&is_disputed)).collect();
-        let documents = attach(documents, &self.attachments, &self.node);
+        let documents = match &self.attachments {
+            Some(attachments) => attach(documents, attachments, &self.node),
+            None => documents,
+        };
         let (mut model, more) = Model::after(documents, &self.model);
+        model.gives_ports = self.attachments.is_some();
         problems.extend(more);
         let (mut projection, more) = project_after(&model, &self.node, &mut self.memory);
         problems.extend(more);

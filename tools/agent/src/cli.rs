@@ -10,6 +10,12 @@ const DEFAULT_SOCKET: &str = "/run/vswitch/vswitch.sock";
 /// Where an agent saves what it knows unless told otherwise.
 const DEFAULT_STATE: &str = "/var/lib/vswitch-agent";
 
+/// Where the CNI plug-in looks for the agent unless configured otherwise.
+const DEFAULT_CNI: &str = "/run/vswitch/cni.sock";
+
+/// Where an agent has what it has attached unless told otherwise.
+const DEFAULT_CNI_STATE: &str = "/var/lib/vswitch/cni";
+
 const AFTER_HELP: &str = "\
 With --host the agent sets up the host's kernel, too: addresses, routes, rules, nftables and sysctls. It then needs CAP_NET_ADMIN, and nft(8). Without --dir
 and --cluster it does that alone.
@@ -71,6 +77,13 @@ pub struct Cli {
     /// Answer /livez and /readyz at this address, such as 127.0.0.1:9478.
     #[arg(long, value_name = "ADDR", requires = "documents", conflicts_with_all = ["once", "print"])]
     pub health: Option<SocketAddr>,
+    /// Serve the CNI plug-in on this socket: it makes interfaces and ports of Pods of this Node.
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = DEFAULT_CNI, requires = "node",
+          conflicts_with_all = ["once", "print"])]
+    pub cni: Option<PathBuf>,
+    /// Directory of what was attached for the CNI plug-in.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_CNI_STATE, requires = "cni")]
+    pub cni_state: PathBuf,
     /// Sync once, and exit.
     #[arg(long, conflicts_with = "print")]
     pub once: bool,

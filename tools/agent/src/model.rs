@@ -83,6 +83,8 @@ pub struct Model {
     pub counted: BTreeMap<DocumentKey, Document>,
     /// Of Namespaces that are unsettled, the labels that do not count.
     pub other_labels: BTreeMap<String, Vec<Labels>>,
+    /// The CNI server gives Pods of this Node their ports: one without a port will have one.
+    pub gives_ports: bool,
 }
 
 impl Model {

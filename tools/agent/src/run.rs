@@ -3,6 +3,7 @@
 
 use crate::agent::Agent;
 use crate::cli::Cli;
+use crate::cni::{Cni, Outcome};
 use crate::drive::{DriveError, Driver, Options, Report, Standing};
 use crate::health::Checks;
 use crate::host::run as host;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use vswitch_net_types::shown;
+use vswitch_proto::antrea::v1::Kind;
 
 /// The longest wait of a switch that refuses calls, in seconds: one second more each time.
 const REFUSED_MAX: u32 = 10;
@@ -78,6 +80,16 @@ async fn manifests(cli: &Cli, node: &str, out: &mut (dyn Write + Send)) -> u8 {
     }
     let period = Duration::from_millis(cli.period_ms);
     let is_listed = following.wait(cli).await;
+    let cni = match attacher(cli, &wake).await {
+        Ok(cni) => cni,
+        Err(reason) => {
+            tracing::error!("cni: {}", shown(&reason));
+            return WRONG;
+        }
+    };
+    if let Some(cni) = &cni {
+        agent = agent.attaching(cni.attachments().1);
+    }
     agent.scan();
     if !agent.unsettled().is_empty() || agent.is_forgetting() {
         tokio::time::sleep(period).await;
@@ -97,8 +109,31 @@ async fn manifests(cli: &Cli, node: &str, out: &mut (dyn Write + Send)) -> u8 {
         let checks = (!cli.no_health_checks).then(Checks::default);
         let serving = Serving::start(cli, node, &following);
         let health = Health { checks, forwards: false, problems: BTreeSet::new(), condition, serving };
-        watch(&mut agent, &mut driver, &mut told, health, (period, &wake)).await
+        watch(&mut agent, &mut driver, &mut told, (health, cni), (period, &wake)).await
     }
+}
+
+/// The server of the CNI plug-in, if it is asked for.
+async fn attacher(cli: &Cli, wake: &Arc<Notify>) -> Result<Option<Cni>, String> {
+    let Some(socket) = &cli.cni else { return Ok(None) };
+    Cni::start(socket, &cli.cni_state, &cli.socket, Arc::clone(wake)).await.map(Some)
+}
+
+/// Tells the server of the plug-in what became of the attachments of a change.
+fn tell_attached(cni: &Cni, change: u64, agent: &Agent, driver: &Driver, told: &Logged) {
+    let of = |name: &String| {
+        let key = (Kind::Pod as i32, name.clone());
+        let what = format!("Pod {name}");
+        let refusal = told.objects.iter().find(|problem| problem.is_error() && *problem.origin.what == *what);
+        let outcome = match (agent.projection().objects.contains_key(&key), refusal) {
+            (false, _) => Outcome::NoDocument,
+            (true, Some(problem)) => Outcome::Refused(problem.reason.clone()),
+            (true, None) if driver.has(&key) => Outcome::Accepted,
+            (true, None) => Outcome::Pending,
+        };
+        (name.clone(), outcome)
+    };
+    cni.told(change, agent.attachments().map(of).collect());
 }
 
 /// Health check NodePorts, whether the switch forwards, and how the agent is.
@@ -159,7 +194,7 @@ async fn watch(
     agent: &mut Agent,
     driver: &mut Driver,
     told: &mut Logged,
-    mut health: Health,
+    (mut health, cni): (Health, Option<Cni>),
     (period, wake): (Duration, &Notify),
 ) -> u8 {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
@@ -170,8 +205,17 @@ async fn watch(
     let mut refusals = 0;
     loop {
         let was_refused = refusals;
+        let change = cni.as_ref().map(|cni| {
+            cni.follow(agent.projection().node.as_ref().map(|(node, _)| node));
+            let (change, attachments) = cni.attachments();
+            if agent.attach(attachments) {
+                told.problems(agent.problems());
+            }
+            change
+        });
         let step = driver.step(agent.projection(), agent.standing()).await;
         let is_ready = health.follow(agent, driver, &step);
+        let is_told = step.is_ok();
         match step {
             Ok(Some(report)) => {
                 agent.synced(driver.synced_round());
@@ -183,6 +227,9 @@ async fn watch(
                 told.failure(&error);
                 refusals += u32::from(!matches!(error, DriveError::Unreachable { .. }));
             }
+        }
+        if let (Some(cni), Some(change), true) = (&cni, change, is_told) {
+            tell_attached(cni, change, agent, driver, told);
         }
         health.serving.follow(agent, told.all(), is_ready);
         // What is refused as a whole, a large sync perhaps, is not sent again each period, nor at

@@ -1,6 +1,7 @@
-//! What an earlier run of the agent has told the switch.
+//! What this agent, or an earlier run of it, has told the switch.
 
 use super::Driver;
+use crate::project::Key;
 
 impl Driver {
     /// The same, but an earlier run has told a switch everything in this round, and all is known
@@ -14,5 +15,10 @@ impl Driver {
     pub fn synced_round(&self) -> Option<u64> {
         let session = self.session.as_ref().filter(|session| self.has_synced && !session.is_partial);
         session.map(|session| session.round).filter(|round| *round > 0)
+    }
+
+    /// Whether the switch has an object, as far as is known.
+    pub fn has(&self, key: &Key) -> bool {
+        self.session.as_ref().is_some_and(|session| session.told.contains_key(key))
     }
 }

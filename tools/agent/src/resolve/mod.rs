@@ -17,6 +17,7 @@ mod pods;
 pub mod rule;
 pub mod selector;
 pub mod services;
+mod slices;
 mod spaces;
 pub mod world;
 

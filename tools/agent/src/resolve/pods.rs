@@ -5,6 +5,11 @@ use crate::kinds::pod;
 use crate::model::Item;
 use crate::problem::Problem;
 
+/// Whether a Pod of this Node has no port, and nobody has said one.
+pub(super) fn has_no_port(item: &Item<pod::PodBody>) -> bool {
+    item.meta.annotation("port").is_none() && item.meta.annotation("mac").is_none()
+}
+
 /// What a Pod of this Node has to have beside what Kubernetes knows.
 pub(super) fn lacks(item: &Item<pod::PodBody>) -> Vec<Problem> {
     let wrong = |name: &str, reason: String, hint: &str| {

@@ -5,8 +5,9 @@ use super::doubtful::{Among, Doubtful};
 use super::families::families;
 use super::net::{is_six, once};
 use super::own::{Own, own};
-use super::pods::{addresses, lacks};
+use super::pods::{addresses, has_no_port, lacks};
 use super::selector::{matches, text, word};
+use super::slices::{SERVICE_NAME, of_nobody};
 pub use super::spaces::Spaces;
 use super::spaces::{Meant, Space};
 use crate::kinds::pod::Port;
@@ -18,9 +19,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::rc::Rc;
-
-/// Label of a slice that names its Service.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// Pods that are selected, and those that may be besides.
 type Selected = (Rc<[usize]>, Rc<[usize]>);
@@ -171,13 +169,20 @@ impl<'a> World<'a> {
             if has_ended {
                 continue;
             }
-            let addresses: Vec<String> = addresses(item).into_iter().filter(|address| self.has(address)).collect();
-            if addresses.is_empty() {
-                problems.push(item.origin.warning("status.podIPs", "no address of the Node's families yet: left out"));
-                continue;
-            }
             let is_local = item.body.spec.node_name == self.node;
             let has_port = is_local && !item.body.spec.host_network;
+            // The runtime has not asked for its port yet, or has asked for its end.
+            let is_between = has_port && self.model.gives_ports && has_no_port(item);
+            let addresses: Vec<String> = addresses(item).into_iter().filter(|address| self.has(address)).collect();
+            if addresses.is_empty() {
+                let reason = "no address of the Node's families yet: left out";
+                problems.extend((!is_between).then(|| item.origin.warning("status.podIPs", reason)));
+                continue;
+            }
+            if is_between {
+                claims.push(Claim { name, item, addresses: Vec::new(), is_local, in_doubt: once(addresses) });
+                continue;
+            }
             let (mut missing, namespace) = (if has_port { lacks(item) } else { Vec::new() }, &item.meta.namespace);
             let (is_elsewhere, is_wrong) = (!missing.is_empty(), self.model.is_wrong("Namespace.", namespace));
             if has_port && is_wrong && !self.model.namespaces.contains_key(namespace) {
@@ -304,26 +309,6 @@ impl<'a> World<'a> {
         names.dedup();
         names
     }
-}
-
-/// A slice whose Service is not there.
-fn of_nobody(
-    model: &Model,
-    slice: &Item<endpoint_slice::EndpointSliceBody>,
-    service: Option<&String>,
-) -> Option<Problem> {
-    let reason = match service {
-        None => "is not given: its endpoints are no Service's".to_owned(),
-        Some(service) => {
-            let name = format!("{}/{service}", slice.meta.namespace);
-            if model.services.contains_key(&name) {
-                return None;
-            }
-            format!("there is no Service {name}: its endpoints are nobody's")
-        }
-    };
-    let odd = slice.origin.warning(format!("metadata.labels[{SERVICE_NAME}]"), reason);
-    Some(odd.hint("name a Service of its namespace, or take it away"))
 }
 
 impl Select {

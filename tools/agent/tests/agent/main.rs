@@ -5,6 +5,7 @@
 #![allow(unreachable_pub)] // a program has no other crate that it could be reached from
 
 mod addresses;
+mod attached;
 mod bad_input;
 mod binary;
 mod common;

@@ -1,0 +1,1 @@
+"""Pods that get their network by the CNI plug-in."""

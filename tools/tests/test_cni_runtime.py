@@ -1,0 +1,86 @@
+"""Pods that a real container runtime makes: containerd calls vswitch-cni, by CRI as a kubelet asks
+for it."""
+
+import concurrent.futures
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "lib"))
+
+from vsw import machine  # noqa: E402
+from vsw.antrea import several  # noqa: E402
+from vsw.antrea.manifests import document  # noqa: E402
+from vsw.cni.bed import NOTHING, Bed  # noqa: E402
+from vsw.cni.cri import NEEDED, Runtime  # noqa: E402
+
+BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
+MISSING = [name for name in NEEDED if not shutil.which(name)]
+PODS = ("web", "client", "stranger")
+MANY, AT_A_TIME = 16, 4
+
+
+@unittest.skipIf(MISSING, f"{', '.join(MISSING)} missing: tools/setup installs them")
+class CniRuntime(unittest.TestCase):
+    """One Node."""
+
+    @classmethod
+    def setUpClass(cls):
+        stack = cls.enterClassContext(contextlib.ExitStack())
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vswitch-cri.")))
+        cls.bed = Bed(f"vt{os.getpid()}", BINARIES, directory, stack.callback)
+        cls.flows = cls.bed.told()["flows"]
+        (directory / "runtime").mkdir()
+        cls.runtime = Runtime(directory / "runtime", cls.bed.plugin.binary, cls.bed.plugin.config(), stack.callback)
+
+    def nothing_is_left(self):
+        self.bed.write_cluster()
+        machine.expect("nothing is left", lambda: self.bed.left() == NOTHING, self.bed.left)
+        machine.expect("no flow is left", lambda: self.bed.told()["flows"] == self.flows, lambda: (self.bed.told()["flows"], self.flows))
+
+    def test_pods_reach_each_other_as_policies_allow(self):
+        pods = [(name, f"uid-{name}", {"app": name}) for name in PODS]
+        self.bed.write_cluster(pods)
+        with contextlib.ExitStack() as stack:
+            made = {}
+            for name in PODS:
+                made[name] = self.runtime.sandbox(name, f"uid-{name}")
+                stack.callback(made[name].remove)
+                made[name].start("/bin/sleep", "86400")
+            self.assertEqual(len(made["web"].addresses()), 2)
+            ping = lambda short, address: made[short].run("/bin/ping", "-c", "1", "-W", "2", address)[0] == 0  # noqa: E731
+            for address in made["web"].addresses():
+                for short in ("client", "stranger"):
+                    machine.expect(f"{short} reaches {address}", lambda s=short, a=address: ping(s, a), self.bed.log)
+            peers = [{"podSelector": {"matchLabels": {"app": "client"}}}]
+            policy = document("networking.k8s.io/v1", "NetworkPolicy", "web", "default",
+                              spec={"podSelector": {"matchLabels": {"app": "web"}}, "policyTypes": ["Ingress"], "ingress": [{"from": peers}]})
+            self.bed.write_cluster(pods, [policy])
+            for address in made["web"].addresses():
+                machine.expect(f"the policy denies {address}", lambda a=address: not ping("stranger", a), self.bed.log)
+                machine.expect(f"the policy allows {address}", lambda a=address: ping("client", a), self.bed.log)
+        self.nothing_is_left()
+
+    def test_many_at_a_time_leave_nothing(self):
+        names = [f"p{number}" for number in range(MANY)]
+        self.bed.write_cluster([(name, f"uid-{name}", {}) for name in names])
+
+        def one(name):
+            sandbox = self.runtime.sandbox(name, f"uid-{name}")
+            addresses = sandbox.addresses()
+            sandbox.remove()
+            return addresses
+
+        with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
+            given = list(pool.map(one, names))
+        self.assertEqual([len(addresses) for addresses in given], [2] * MANY)
+        self.nothing_is_left()
+
+
+if __name__ == "__main__":
+    several.main(CniRuntime)
