@@ -70,20 +70,15 @@ class ApiServer:
         client, peer, secure = free_ports(3)
         self.port, self.url = secure, f"https://{self.address}:{secure}"
         etcd = f"http://127.0.0.1:{client}"
+        near = f"http://127.0.0.1:{peer}"
         self._spawn(
             "etcd",
-            "--data-dir",
-            self.directory / "etcd",
-            "--listen-client-urls",
-            etcd,
-            "--advertise-client-urls",
-            etcd,
-            "--listen-peer-urls",
-            f"http://127.0.0.1:{peer}",
-            "--initial-advertise-peer-urls",
-            f"http://127.0.0.1:{peer}",
-            "--initial-cluster",
-            f"default=http://127.0.0.1:{peer}",
+            f"--data-dir={self.directory}/etcd",
+            f"--listen-client-urls={etcd}",
+            f"--advertise-client-urls={etcd}",
+            f"--listen-peer-urls={near}",
+            f"--initial-advertise-peer-urls={near}",
+            f"--initial-cluster=default={near}",
         )
         key = self.directory / "service-accounts.key"
         machine.output(["openssl", "genrsa", "-out", key, "2048"])
@@ -92,28 +87,20 @@ class ApiServer:
         tokens.write_text("".join(f'{token},{name},{name},"{",".join(groups)}"\n' for token, name, groups in lines))
         self._spawn(
             "kube-apiserver",
-            "--etcd-servers",
-            etcd,
-            "--cert-dir",
-            self.directory / "certificates",
-            "--bind-address",
-            self.address,
-            "--secure-port",
-            secure,
-            "--token-auth-file",
-            tokens,
-            "--authorization-mode",
-            "RBAC",
-            "--service-cluster-ip-range",
-            "10.96.0.0/16",
-            "--service-account-issuer",
-            "https://kubernetes.default.svc",
-            "--service-account-key-file",
-            key,
-            "--service-account-signing-key-file",
-            key,
-            "--disable-admission-plugins",
-            "ServiceAccount",
+            f"--etcd-servers={etcd}",
+            f"--cert-dir={self.directory}/certificates",
+            f"--bind-address={self.address}",
+            f"--secure-port={secure}",
+            # Where there is no network but loopback the server finds no address by itself.
+            "--advertise-address=192.0.2.1",
+            "--endpoint-reconciler-type=none",
+            f"--token-auth-file={tokens}",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}",
+            "--disable-admission-plugins=ServiceAccount",
             "--allow-privileged=true",
         )
         machine.expect("the API server is ready", self._is_ready)
