@@ -70,13 +70,15 @@ def decode(message):
 class Runtime:
     """containerd in `directory`, with plug-ins and network configurations of its own."""
 
-    def __init__(self, directory, plugin, config, defer):
+    def __init__(self, directory, plugin, config, defer, namespace=None):
+        """`namespace` is the Node's. Mounts are the machine's: agents find the Pods' namespaces."""
         self.directory = Path(directory)
         self.socket = self.directory / "containerd.sock"
         self._plugins(plugin, config)
         (self.directory / "config.toml").write_text(self._config())
         with open(self.directory / "containerd.log", "ab") as log:
-            self.process = machine.spawn(["containerd", "--config", self.directory / "config.toml"], stdout=log, stderr=log)
+            inner = ["nsenter", f"--net=/run/netns/{namespace}"] if namespace else []
+            self.process = machine.spawn([*inner, "containerd", "--config", self.directory / "config.toml"], stdout=log, stderr=log)
         defer(machine.end, self.process)
         machine.expect("containerd answers", self._answers, self.log)
         image(self.directory / "image.tar")
@@ -150,14 +152,20 @@ class Sandbox:
     def __init__(self, runtime, name, uid, namespace):
         self.runtime = runtime
         self.config = [(1, [(1, name), (2, uid), (3, namespace)]), (2, name), (8, [])]
+        before = _namespaces()
         self.id = runtime.call("RunPodSandbox", [(1, self.config)])[1][0].decode()
-        self.container = None
+        self.made, self.container = _namespaces() - before, None
 
     def addresses(self):
         """Its addresses, as the runtime knows them."""
         status = decode(self.runtime.call("PodSandboxStatus", [(1, self.id)])[1][0])
         network = decode(status[5][0])
         return [network[1][0].decode(), *(decode(more)[1][0].decode() for more in network.get(2, []))]
+
+    def netns(self):
+        """The name of its network namespace. Sandboxes are made one after the other for that."""
+        (name,) = self.made
+        return name
 
     def start(self, *words):
         """Starts its container with a command."""
@@ -175,6 +183,11 @@ class Sandbox:
         """Stops and removes all of it."""
         self.runtime.call("StopPodSandbox", [(1, self.id)])
         self.runtime.call("RemovePodSandbox", [(1, self.id)])
+
+
+def _namespaces():
+    """Names of the network namespaces that a runtime has made."""
+    return {path.name for path in Path("/run/netns").glob("cni-*")}
 
 
 def image(file):
