@@ -31,6 +31,9 @@ pub struct Lease {
     api: Api<DynamicObject>,
     resource: ApiResource,
     identity: String,
+    /// How long it holds without a renewal, and how often it is renewed.
+    duration: Duration,
+    period: Duration,
     /// Version of the Lease, and since when it has been that one.
     seen: Option<(String, Instant)>,
     /// When this agent renewed it last.
@@ -42,12 +45,26 @@ impl Lease {
     pub fn new(client: Client, identity: &str) -> Self {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease"));
         let api = Api::default_namespaced_with(client, &resource);
-        Self { api, resource, identity: identity.to_owned(), seen: None, renewed: None }
+        Self {
+            api,
+            resource,
+            identity: identity.to_owned(),
+            duration: DURATION,
+            period: PERIOD,
+            seen: None,
+            renewed: None,
+        }
+    }
+
+    /// The same, but for how long it holds, and how often it is renewed.
+    #[must_use]
+    pub fn lasting(self, (duration, period): (Duration, Duration)) -> Self {
+        Self { duration, period, ..self }
     }
 
     /// Whether this agent holds it.
     pub fn is_held(&self) -> bool {
-        self.renewed.is_some_and(|at| at.elapsed() < DURATION.saturating_sub(PERIOD))
+        self.renewed.is_some_and(|at| at.elapsed() < self.duration.saturating_sub(self.period))
     }
 
     /// Renews it, or takes it if nobody holds it. To be called each [`PERIOD`].
@@ -62,7 +79,7 @@ impl Lease {
             self.seen = Some((version, asked));
         }
         let holder = old.data.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default();
-        let is_lapsed = self.seen.as_ref().is_some_and(|(_, since)| since.elapsed() >= DURATION);
+        let is_lapsed = self.seen.as_ref().is_some_and(|(_, since)| since.elapsed() >= self.duration);
         if !(holder.is_empty() || holder == self.identity || is_lapsed) {
             self.renewed = None;
             return Ok(());
@@ -95,7 +112,7 @@ impl Lease {
         let mut lease = old.cloned().unwrap_or_else(|| DynamicObject::new(NAME, &self.resource));
         lease.data = json!({"spec": {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": DURATION.as_secs(),
+            "leaseDurationSeconds": self.duration.as_secs().max(1),
             "acquireTime": acquired,
             "renewTime": now,
             "leaseTransitions": if was_held || old.is_none() { changes } else { changes.saturating_add(1) },

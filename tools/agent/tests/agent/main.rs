@@ -37,6 +37,8 @@ mod samples;
 mod scene;
 mod semantics;
 mod services;
+#[cfg(feature = "cluster")]
+mod serving;
 mod tiers;
 mod turned;
 mod undocumented;

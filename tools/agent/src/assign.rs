@@ -1,0 +1,155 @@
+//! Addresses and Nodes of Egresses that name an ExternalIPPool: one agent assigns for all.
+//!
+//! **Where**: beside `drive`. `pools` decides; this writes what it decides to the API server.
+//!
+//! **Design**: [`Assigner::tell`] leaves what Egresses lack for a task. The task follows the
+//! [`Lease`]. While it holds the Lease, it writes `spec.egressIP`, `status.egressNode`,
+//! `status.egressIP` and conditions, as Antrea's controller and agents do. All agents read what was
+//! written there. A change that somebody else has overtaken is written again after the next look.
+//!
+//! **Limits**: a Node counts as gone when its condition `Ready` says so; kubelets are missed for 40
+//! seconds by default.
+//!
+//! **Threads**: one task of the agent's runtime.
+
+use crate::feedback::second;
+use crate::lease::{Lease, PERIOD};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::{Client, Error};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use vswitch_net_types::shown;
+
+/// What an Egress is to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// Its address; or why it has none.
+    pub address: Result<String, String>,
+    /// The Node that has the address; or why none has it.
+    pub node: Result<String, String>,
+}
+
+/// What Egresses are to have and have not, by their names.
+pub type Lacking = BTreeMap<String, Assignment>;
+
+/// The task that assigns. It ends with this value.
+#[derive(Debug)]
+pub struct Assigner {
+    lacking: watch::Sender<Lacking>,
+    task: JoinHandle<()>,
+}
+
+impl Assigner {
+    /// Starts the task, in a runtime of tokio.
+    pub fn start(client: Client, node: &str) -> Self {
+        let (lacking, inbox) = watch::channel(Lacking::new());
+        let lease = Lease::new(client.clone(), node);
+        Self { lacking, task: tokio::spawn(follow(client, lease, inbox)) }
+    }
+
+    /// Leaves what Egresses lack.
+    pub fn tell(&self, lacking: Lacking) {
+        self.lacking.send_if_modified(|old| {
+            let is_new = *old != lacking;
+            *old = lacking;
+            is_new
+        });
+    }
+}
+
+impl Drop for Assigner {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn follow(client: Client, mut lease: Lease, mut inbox: watch::Receiver<Lacking>) {
+    let gvk = GroupVersionKind::gvk("crd.antrea.io", "v1beta1", "Egress");
+    let egresses: Api<DynamicObject> = Api::all_with(client, &ApiResource::from_gvk(&gvk));
+    let mut period = tokio::time::interval(PERIOD);
+    let mut told = String::new();
+    loop {
+        tokio::select! {
+            _ = period.tick() => {
+                let failure = lease.follow().await.err().map(|error| shown(&error.to_string()).into_owned());
+                let failure = failure.unwrap_or_default();
+                if failure != told && !failure.is_empty() {
+                    tracing::warn!("the Lease of the agents cannot be followed: {failure}");
+                }
+                told = failure;
+            }
+            changed = inbox.changed() => if changed.is_err() { return },
+        }
+        let lacking = inbox.borrow_and_update().clone();
+        for (name, assignment) in lacking {
+            if !lease.is_held() {
+                break;
+            }
+            match write(&egresses, &name, &assignment).await {
+                Ok(()) => {}
+                // It has changed, or is gone: the next look tells.
+                Err(Error::Api(status)) if [404, 409].contains(&status.code) => {}
+                Err(error) => tracing::warn!("Egress {}: {}", shown(&name), shown(&error.to_string())),
+            }
+        }
+    }
+}
+
+async fn write(egresses: &Api<DynamicObject>, name: &str, assignment: &Assignment) -> Result<(), Error> {
+    let mut egress = egresses.get(name).await?;
+    let address = assignment.address.clone().unwrap_or_default();
+    if egress.data.pointer("/spec/egressIP").and_then(Value::as_str).unwrap_or_default() != address && !address.is_empty() {
+        let patch = json!({"metadata": {"resourceVersion": egress.metadata.resource_version}, "spec": {"egressIP": address}});
+        egress = egresses.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    }
+    let status = status(assignment, egress.data.get("status"), &second(Timestamp::now()));
+    let patch = json!({"metadata": {"resourceVersion": egress.metadata.resource_version}, "status": status});
+    egresses.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(|_| ())
+}
+
+/// The status of an Egress. A condition that stays as it was keeps its time.
+fn status(assignment: &Assignment, old: Option<&Value>, now: &str) -> Value {
+    let condition = |kind: &str, result: &Result<String, String>, done: &str, failed: &str| {
+        let (status, reason, message) = match result {
+            Ok(_) => ("True", done, ""),
+            Err(why) => ("False", failed, why.as_str()),
+        };
+        let olds = old.and_then(|old| old["conditions"].as_array()).cloned().unwrap_or_default();
+        let before = olds.iter().find(|condition| condition["type"] == kind && condition["status"] == status);
+        let since = before.and_then(|condition| condition["lastTransitionTime"].as_str()).unwrap_or(now);
+        json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since})
+    };
+    let node = assignment.node.clone().unwrap_or_default();
+    let address = if node.is_empty() { String::new() } else { assignment.address.clone().unwrap_or_default() };
+    json!({
+        "egressNode": node,
+        "egressIP": address,
+        "conditions": [
+            condition("IPAllocated", &assignment.address, "Allocated", "AllocationError"),
+            condition("IPAssigned", &assignment.node, "Assigned", "AssignmentError"),
+        ],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_says_what_is_assigned_and_why_not() {
+        let assigned = Assignment { address: Ok("10.0.0.1".to_owned()), node: Ok("n1".to_owned()) };
+        let first = status(&assigned, None, "1");
+        assert_eq!((&first["egressNode"], &first["egressIP"]), (&json!("n1"), &json!("10.0.0.1")));
+        let homeless = Assignment { node: Err("no Node".to_owned()), ..assigned.clone() };
+        let second = status(&homeless, Some(&first), "2");
+        assert_eq!((&second["egressNode"], &second["egressIP"]), (&json!(""), &json!("")));
+        let [allocated, on_node] = [0, 1].map(|i| second["conditions"][i].clone());
+        assert_eq!((&allocated["status"], &allocated["lastTransitionTime"]), (&json!("True"), &json!("1")));
+        assert_eq!((&on_node["status"], &on_node["message"]), (&json!("False"), &json!("no Node")));
+        assert_eq!(on_node["lastTransitionTime"], "2");
+    }
+}
