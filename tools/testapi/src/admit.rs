@@ -6,12 +6,14 @@
 
 use serde_json::{Value, json};
 
-use crate::error::{ApiError, Cause};
+use crate::cause::Cause;
+use crate::error::ApiError;
 use crate::events;
 use crate::kinds::Kind;
 use crate::meta::{self, text};
 use crate::schema;
-use crate::state::{State, Target};
+use crate::state::State;
+use crate::target::Target;
 
 /// How a write is meant.
 #[derive(Debug, Clone, Copy, Default)]
@@ -170,7 +172,7 @@ impl State {
             }
         }
         if kind.is_event() {
-            causes.extend(event_fault(object));
+            causes.extend(event_faults(object));
         }
         if kind.is_crd()
             && let Err(found) = Kind::of_crd(object)
@@ -181,11 +183,29 @@ impl State {
     }
 }
 
-/// An Event is in the Namespace of its object; `default` for objects that have none.
-fn event_fault(event: &Value) -> Option<Cause> {
+/// An Event without `eventTime` is in the Namespace of its object, `default` if that has none. One
+/// with it may be elsewhere, but needs all fields of the newer form; for an object that has no
+/// Namespace it is in `kube-system`. (Newer servers than 1.20 take `default`, too.)
+fn event_faults(event: &Value) -> Vec<Cause> {
     let involved = text(event, "/involvedObject/namespace");
     let namespace = text(event, "/metadata/namespace");
-    let wanted = if involved.is_empty() { "default" } else { involved };
-    let why = "does not match event.namespace";
-    (wanted != namespace).then(|| Cause::invalid("involvedObject.namespace", &json!(involved), why))
+    let newer = !text(event, "/eventTime").is_empty();
+    let fits = match (involved, newer) {
+        ("", false) => namespace == "default",
+        ("", true) => namespace == "kube-system",
+        (_, false) => involved == namespace,
+        (_, true) => true,
+    };
+    let mut causes = Vec::new();
+    if !fits {
+        causes.push(Cause::invalid("involvedObject.namespace", &json!(involved), "does not match event.namespace"));
+    }
+    let needed =
+        [("reportingComponent", "reportingController"), ("reportingInstance", ""), ("action", ""), ("reason", "")];
+    for (field, told) in needed.iter().filter(|_| newer) {
+        if text(event, &format!("/{field}")).is_empty() {
+            causes.push(Cause::required(if told.is_empty() { *field } else { *told }));
+        }
+    }
+    causes
 }

@@ -5,15 +5,15 @@ use std::path::Path;
 use bytes::{Bytes, BytesMut};
 use http::Request;
 use http_body_util::BodyExt;
+use kube::Client;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use serde_json::Value;
 
-use crate::kubeconfig;
+use crate::client;
+use crate::options::Options;
 use crate::rbac::User;
 use crate::real::{ASSETS, RealServer};
-use crate::server::{Options, Server};
+use crate::server::Server;
 
 /// A server of this crate, or a real one.
 #[derive(Debug)]
@@ -67,28 +67,6 @@ impl WatchLines {
     }
 }
 
-async fn client_of(config: &str) -> Result<Client, String> {
-    let config = Kubeconfig::from_yaml(config).map_err(|error| error.to_string())?;
-    let options = KubeConfigOptions::default();
-    let mut config = Config::from_custom_kubeconfig(config, &options).await.map_err(|error| error.to_string())?;
-    // A test wants to see each answer.
-    config.default_retry = false;
-    Client::try_from(config).map_err(|error| error.to_string())
-}
-
-/// Whether `/readyz` says so. On a thread of its own: the caller may be in a runtime.
-pub(crate) fn is_ready(config: String) -> bool {
-    let asked = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-        runtime.block_on(async {
-            let client = client_of(&config).await.ok()?;
-            let request = Request::get("/readyz").body(Vec::new()).ok()?;
-            client.request_text(request).await.ok()
-        })
-    });
-    asked.join().is_ok_and(|text| text.as_deref() == Some("ok"))
-}
-
 impl AnyServer {
     /// The server of this crate, and behind it a real one if `KUBEBUILDER_ASSETS` is set; else one
     /// line says that it is skipped. Both enforce RBAC. The first token must be of the group
@@ -120,7 +98,7 @@ impl AnyServer {
 
     fn config(&self, token: Option<&str>) -> String {
         match self {
-            Self::Fake(server) => kubeconfig::text(&server.url(), None, token),
+            Self::Fake(server) => server.kubeconfig_text(token),
             Self::Real(server) => server.kubeconfig_text(token),
         }
     }
@@ -132,7 +110,7 @@ impl AnyServer {
 
     /// A client of kube-rs that does not retry.
     pub async fn client(&self, token: Option<&str>) -> Result<Client, String> {
-        client_of(&self.config(token)).await
+        client::of(&self.config(token)).await
     }
 
     /// One request. `media` is the type of the body.
@@ -150,7 +128,7 @@ impl AnyServer {
             request = request.header(http::header::CONTENT_TYPE, media);
         }
         let request = request.body(Body::from(bytes)).map_err(|error| error.to_string())?;
-        let response = client.send(request).await.map_err(|error| error.to_string())?;
+        let response = client.send(request).await.map_err(|error| format!("{error:?}"))?;
         let code = response.status().as_u16();
         let bytes = response.into_body().collect_bytes().await.map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -160,7 +138,7 @@ impl AnyServer {
     /// Begins a watch. An error is the answer's status and text.
     pub async fn watch(&self, client: &Client, path: &str) -> Result<WatchLines, String> {
         let request = Request::get(path).body(Body::empty()).map_err(|error| error.to_string())?;
-        let response = client.send(request).await.map_err(|error| error.to_string())?;
+        let response = client.send(request).await.map_err(|error| format!("{error:?}"))?;
         let code = response.status();
         let body = response.into_body();
         if !code.is_success() {

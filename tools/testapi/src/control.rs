@@ -12,7 +12,8 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
-use crate::hurt::{Answer, Cut, Hurt};
+use crate::hurt::Hurt;
+use crate::hurts::{Answer, Cut};
 use crate::state::Shared;
 
 pub(crate) async fn answer(

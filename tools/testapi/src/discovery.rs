@@ -28,8 +28,8 @@ fn shown(state: &State) -> impl Iterator<Item = (&Kind, &str)> {
     })
 }
 
-/// What a path of discovery answers.
-pub(crate) fn answer(state: &State, path: &str) -> Option<Value> {
+/// What a path of discovery answers. `prefix` is in front of all paths of this client.
+pub(crate) fn answer(state: &State, path: &str, prefix: &str) -> Option<Value> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts[..] {
         ["version"] => Some(version()),
@@ -56,7 +56,7 @@ pub(crate) fn answer(state: &State, path: &str) -> Option<Value> {
         ["openapi", "v3"] => {
             let roots: BTreeSet<String> = shown(state).map(|(kind, version)| root(kind, version)).collect();
             let entry = |root: String| {
-                let url = format!("/openapi/v3/{root}");
+                let url = format!("{prefix}/openapi/v3/{root}");
                 (root, json!({ "serverRelativeURL": url }))
             };
             Some(json!({ "paths": roots.into_iter().map(entry).collect::<serde_json::Map<_, _>>() }))
@@ -131,19 +131,19 @@ fn openapi(state: &State, wanted: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::Options;
+    use crate::options::Options;
 
     #[test]
     fn hidden_kinds_are_not_shown() {
         let mut state = State::new(Options::default());
         let names = |state: &State| {
-            let list = answer(state, "/apis/networking.k8s.io/v1")?;
+            let list = answer(state, "/apis/networking.k8s.io/v1", "")?;
             Some(list["resources"].as_array()?.len())
         };
         assert_eq!(names(&state), Some(1));
         state.hurts.hidden.insert("networkpolicies.networking.k8s.io".to_owned());
         assert_eq!(names(&state), None);
-        assert!(answer(&state, "/apis/networking.k8s.io").is_none());
-        assert!(answer(&state, "/api/v1").is_some());
+        assert!(answer(&state, "/apis/networking.k8s.io", "").is_none());
+        assert!(answer(&state, "/api/v1", "").is_some());
     }
 }

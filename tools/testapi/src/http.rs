@@ -20,7 +20,8 @@ use crate::rbac::{self, Action, User};
 use crate::read;
 use crate::route::{self, Query};
 use crate::selector::Selectors;
-use crate::state::{Shared, State, Target};
+use crate::state::{Shared, State};
+use crate::target::Target;
 use crate::watch::Watch;
 use crate::write::PatchKind;
 use crate::yaml;
@@ -37,13 +38,15 @@ enum Answer {
 /// Never fails: a fault is an answer.
 pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let path = parts.uri.path().to_owned();
+    let (prefix, path) = route::split_token(parts.uri.path());
+    let path = path.to_owned();
     let mut entry = Entry { query: parts.uri.query().unwrap_or_default().to_owned(), ..Entry::default() };
     let control = path.starts_with("/testapi/");
     let result = if control {
         control::answer(&shared, &parts.method, &path, body).await.map(|(code, value)| Answer::Json(code, value))
     } else {
-        serve(&shared, &parts.method, &path, &parts.headers, body, &mut entry).await
+        let came = Came { prefix, path: &path, method: &parts.method, headers: &parts.headers };
+        serve(&shared, &came, body, &mut entry).await
     };
     let response = match result {
         Ok(Answer::Json(code, value)) => json_response(code, &value),
@@ -103,12 +106,13 @@ fn watch_response(shared: Arc<Shared>, watch: Watch, entry: &Entry) -> Response<
 }
 
 /// The user of a bearer token. Without tokens in the options, everybody is an administrator.
-fn user(state: &State, headers: &HeaderMap) -> Result<User, ApiError> {
+fn user(state: &State, came: &Came<'_>) -> Result<User, ApiError> {
     if state.options.tokens.is_empty() {
         return Ok(User::new("kubernetes-admin", &["system:masters"]));
     }
-    let header = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok());
-    let Some(token) = header.and_then(|header| header.strip_prefix("Bearer ")) else {
+    let header = came.headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok());
+    let bearer = header.and_then(|header| header.strip_prefix("Bearer "));
+    let Some(token) = bearer.or(came.prefix.strip_prefix(route::TOKEN)) else {
         return Ok(User::anonymous());
     };
     let found = state.options.tokens.iter().find(|(one, _)| one == token);
@@ -132,23 +136,27 @@ fn verb(method: &Method, target: &Target, query: &Query) -> Result<&'static str,
     })
 }
 
-async fn serve(
-    shared: &Arc<Shared>,
-    method: &Method,
-    path: &str,
-    headers: &HeaderMap,
-    body: Incoming,
-    entry: &mut Entry,
-) -> Result<Answer, ApiError> {
+/// The head of a request.
+struct Came<'a> {
+    /// Part of the path that holds a token; empty where there is none.
+    prefix: &'a str,
+    /// The path without it.
+    path: &'a str,
+    method: &'a Method,
+    headers: &'a HeaderMap,
+}
+
+async fn serve(shared: &Arc<Shared>, came: &Came<'_>, body: Incoming, entry: &mut Entry) -> Result<Answer, ApiError> {
+    let Came { path, method, headers, .. } = *came;
     entry.verb = method.as_str().to_lowercase();
     entry.resource = path.to_owned();
     let query = Query::parse(&entry.query);
     let (target, verb, gate) = {
         let mut state = shared.lock();
-        let user = user(&state, headers)?;
+        let user = user(&state, came)?;
         entry.user.clone_from(&user.name);
         let Some(target) = route::target(&state.kinds, path) else {
-            return other(&mut state, &user, method, path, entry);
+            return other(&mut state, &user, came, entry);
         };
         let target = target?;
         let verb = verb(method, &target, &query)?;
@@ -184,7 +192,8 @@ fn describe(entry: &mut Entry, verb: &str, target: &Target) {
 }
 
 /// Paths that belong to no object: health and discovery.
-fn other(state: &mut State, user: &User, method: &Method, path: &str, entry: &Entry) -> Result<Answer, ApiError> {
+fn other(state: &mut State, user: &User, came: &Came<'_>, entry: &Entry) -> Result<Answer, ApiError> {
+    let path = came.path;
     if let Some(error) = state.hurts.answer(&entry.verb, path) {
         return Err(error);
     }
@@ -194,13 +203,13 @@ fn other(state: &mut State, user: &User, method: &Method, path: &str, entry: &En
         let why = format!("forbidden: User \"{}\" cannot get path \"{path}\"", user.name);
         return Err(ApiError::new(403, "Forbidden", why));
     }
-    if *method != Method::GET {
+    if *came.method != Method::GET {
         return Err(ApiError::method());
     }
     if matches!(path, "/healthz" | "/livez" | "/readyz") {
         return Err(ApiError { plain: true, ..ApiError::new(200, "", "ok") });
     }
-    discovery::answer(state, path).map(|value| Answer::Json(200, value)).ok_or_else(ApiError::no_such_path)
+    discovery::answer(state, path, came.prefix).map(|value| Answer::Json(200, value)).ok_or_else(ApiError::no_such_path)
 }
 
 fn authorize(state: &State, user: &User, verb: &str, target: &Target, resource: &str) -> Result<(), ApiError> {
@@ -282,7 +291,7 @@ impl Asked {
                 let selectors = Selectors::parse(&target.kind, query.get("labelSelector"), query.get("fieldSelector"))?;
                 let items = state.delete_all(target, &selectors, dry_run)?;
                 let metadata = json!({ "resourceVersion": state.store.revision().to_string() });
-                Ok((200, read::list_of(target, &items, metadata)))
+                Ok((200, read::list_of(target, &items, &metadata)))
             }
         }
     }

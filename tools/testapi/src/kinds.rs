@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::error::Cause;
+use crate::cause::Cause;
 
 /// A version of a kind.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::error::Cause;
+use crate::cause::Cause;
 
 /// Text at a pointer; empty where there is none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use crate::error::ApiError;
 use crate::route::Query;
 use crate::selector::Selectors;
-use crate::state::{State, Target};
+use crate::state::State;
 use crate::store::Name;
+use crate::target::Target;
 
 /// A version that a client names: none for newest or any.
 pub(crate) fn version(text: &str) -> Result<Option<u64>, ApiError> {
@@ -69,7 +70,7 @@ impl State {
             }
         }
         let items: Vec<Value> = chosen[..size].iter().map(|(_, object)| self.item(target, object)).collect();
-        Ok(list_of(target, &items, metadata))
+        Ok(list_of(target, &items, &metadata))
     }
 
     /// Items of kinds built in have no `apiVersion` and `kind` of their own.
@@ -109,7 +110,7 @@ impl State {
     }
 }
 
-pub(crate) fn list_of(target: &Target, items: &[Value], metadata: Value) -> Value {
+pub(crate) fn list_of(target: &Target, items: &[Value], metadata: &Value) -> Value {
     let api_version = target.kind.api_version(&target.version);
     json!({ "kind": format!("{}List", target.kind.kind), "apiVersion": api_version, "metadata": metadata, "items": items })
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::any;
+use crate::client;
 use crate::kubeconfig;
 use crate::rbac::User;
 
@@ -97,7 +97,7 @@ impl RealServer {
                 }
             }
             let config = self.kubeconfig_text(token.as_deref());
-            if self.ca().exists() && any::is_ready(config) {
+            if self.ca().exists() && client::is_ready(config) {
                 return Ok(());
             }
             if Instant::now() > end {

@@ -4,7 +4,16 @@ use std::collections::BTreeMap;
 
 use crate::error::ApiError;
 use crate::kinds::Kinds;
-use crate::state::Target;
+use crate::target::Target;
+
+/// In front of a path it brings a bearer token: `kubectl` sends no header over plain HTTP.
+pub(crate) const TOKEN: &str = "/testapi/as/";
+
+/// The part of a path that holds a token, and the rest.
+pub(crate) fn split_token(path: &str) -> (&str, &str) {
+    let Some(behind) = path.strip_prefix(TOKEN) else { return ("", path) };
+    path.split_at(TOKEN.len() + behind.find('/').unwrap_or(behind.len()))
+}
 
 /// Parameters of a request.
 #[derive(Debug, Clone, Default)]
@@ -112,6 +121,13 @@ mod tests {
         for wrong in ["/api", "/api/v1", "/api/v2/pods", "/api/v1/pods/p", "/api/v1/namespaces/d/nodes", "/x/y/z"] {
             assert_eq!(named(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn tokens_in_paths() {
+        assert_eq!(split_token("/testapi/as/abc/api/v1"), ("/testapi/as/abc", "/api/v1"));
+        assert_eq!(split_token("/testapi/as/abc"), ("/testapi/as/abc", ""));
+        assert_eq!(split_token("/api/v1"), ("", "/api/v1"));
     }
 
     #[test]

@@ -13,56 +13,17 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 
 use crate::error::ApiError;
 use crate::http;
 use crate::hurt::Hurt;
 use crate::kubeconfig;
 use crate::log::Entry;
+use crate::options::Options;
 use crate::rbac::User;
+use crate::route;
 use crate::state::Shared;
-
-/// What a server is like.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Address to listen at.
-    pub listen: SocketAddr,
-    /// Bearer tokens and their users. None: everybody is an administrator.
-    pub tokens: Vec<(String, User)>,
-    /// Roles and bindings of the store are enforced. Without it each token may do everything.
-    pub rbac: bool,
-    /// Changes that the history keeps.
-    pub history: usize,
-    /// Objects need their Namespace to be there.
-    pub namespaces_exist: bool,
-    /// `sendInitialEvents` is served; else it is refused, as servers before 1.32 do.
-    pub streaming_lists: bool,
-    /// How often watches get bookmarks.
-    pub bookmark_every: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            tokens: Vec::new(),
-            rbac: false,
-            history: 10_000,
-            namespaces_exist: true,
-            streaming_lists: false,
-            bookmark_every: Duration::from_secs(60),
-        }
-    }
-}
-
-impl Options {
-    /// Adds a token.
-    #[must_use]
-    pub fn token(mut self, token: &str, user: &str, groups: &[&str]) -> Self {
-        self.tokens.push((token.to_owned(), User::new(user, groups)));
-        self
-    }
-}
 
 /// A server that runs.
 #[derive(Debug)]
@@ -115,7 +76,14 @@ impl Server {
 
     /// Writes a kubeconfig with a token.
     pub fn kubeconfig_of(&self, path: &Path, token: Option<&str>) -> io::Result<()> {
-        std::fs::write(path, kubeconfig::text(&self.url(), None, token))
+        std::fs::write(path, self.kubeconfig_text(token))
+    }
+
+    /// Text of a kubeconfig. The token is in the URL: `kubectl` sends none over plain HTTP. So its
+    /// characters must be such that a path may have.
+    pub fn kubeconfig_text(&self, token: Option<&str>) -> String {
+        let prefix = token.map(|token| format!("{}{token}", route::TOKEN)).unwrap_or_default();
+        kubeconfig::text(&format!("{}{prefix}", self.url()), None, token)
     }
 
     /// Makes an object what is given, with its status. The Namespace is `default` if none is given.
@@ -225,7 +193,7 @@ async fn accept(shared: Arc<Shared>, mut listener: TcpListener, kept: TcpSocket)
                 _ = away.changed() => {}
                 accepted = listener.accept() => {
                     if let Ok((stream, _)) = accepted {
-                        tokio::spawn(connection(shared.clone(), stream));
+                        tokio::spawn(connection(Open::begin(shared.clone()), stream));
                     }
                 }
             }
@@ -243,18 +211,50 @@ async fn accept(shared: Arc<Shared>, mut listener: TcpListener, kept: TcpSocket)
     }
 }
 
-async fn connection(shared: Arc<Shared>, stream: TcpStream) {
-    let mut connections = shared.connections.subscribe();
+/// A connection that is counted until it is closed.
+struct Open {
+    shared: Arc<Shared>,
+    connections: watch::Receiver<u64>,
+    begun: u64,
+}
+
+impl Open {
+    fn begin(shared: Arc<Shared>) -> Self {
+        let mut open = shared.open.lock();
+        let connections = shared.connections.subscribe();
+        let begun = *connections.borrow();
+        *open.entry(begun).or_default() += 1;
+        drop(open);
+        Self { shared, connections, begun }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut open = self.shared.open.lock();
+        let left = open.get(&self.begun).map_or(0, |count| count.saturating_sub(1));
+        if left == 0 {
+            open.remove(&self.begun);
+        } else {
+            open.insert(self.begun, left);
+        }
+        self.shared.open_changed.notify_all();
+    }
+}
+
+async fn connection(mut open: Open, stream: TcpStream) {
     // Lines of a watch are to be seen at once.
     let _ = stream.set_nodelay(true);
+    let shared = open.shared.clone();
     let service = service_fn(move |request| {
         let shared = shared.clone();
         async move { Ok::<_, std::convert::Infallible>(http::answer(shared, request).await) }
     });
+    // The stream is closed before `open` says so: it is dropped first.
     let served = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     tokio::select! {
         // The client left, or the test cut a stream: both end only this connection.
         _ = served => {}
-        _ = connections.changed() => {}
+        _ = open.connections.changed() => {}
     }
 }

@@ -1,64 +1,19 @@
 //! What the server holds, behind one lock, and the signals that tasks wait for.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::error::ApiError;
-use crate::events;
-use crate::hurt::{Cut, Hurts};
-use crate::kinds::{Kind, Kinds};
+use crate::hurts::{Cut, Hurts};
+use crate::kinds::Kinds;
 use crate::log::Entry;
 use crate::meta::Random;
-use crate::server::Options;
+use crate::options::Options;
 use crate::store::{Bucket, Name, Store};
-
-/// What a path names.
-#[derive(Debug, Clone)]
-pub(crate) struct Target {
-    pub(crate) kind: Arc<Kind>,
-    pub(crate) version: String,
-    /// Empty: all Namespaces, or the kind has none.
-    pub(crate) namespace: String,
-    /// Empty: all objects.
-    pub(crate) name: String,
-    /// Empty: the object itself.
-    pub(crate) subresource: String,
-}
-
-impl Target {
-    pub(crate) fn key(&self) -> (Bucket, Name) {
-        (self.kind.bucket(), (self.namespace.clone(), self.name.clone()))
-    }
-
-    /// `plural` or `plural/subresource`.
-    pub(crate) fn resource(&self) -> String {
-        let plural = &self.kind.plural;
-        if self.subresource.is_empty() { plural.clone() } else { format!("{plural}/{}", self.subresource) }
-    }
-
-    pub(crate) fn has_status(&self) -> bool {
-        self.kind.version(&self.version).is_some_and(|version| version.status)
-    }
-
-    pub(crate) fn schema(&self) -> Option<&Value> {
-        self.kind.version(&self.version)?.schema.as_ref()
-    }
-
-    /// An object of the store in the version that was asked for.
-    pub(crate) fn present(&self, object: &Value) -> Value {
-        let mut object = object.clone();
-        object["apiVersion"] = json!(self.kind.api_version(&self.version));
-        object["kind"] = json!(self.kind.kind);
-        if self.kind.is_event() && !self.kind.group.is_empty() {
-            events::from_core(&mut object);
-        }
-        object
-    }
-}
+use crate::target::Target;
 
 #[derive(Debug)]
 pub(crate) struct State {
@@ -118,6 +73,9 @@ pub(crate) struct Shared {
     pub(crate) away: watch::Sender<bool>,
     pub(crate) listening: Mutex<bool>,
     pub(crate) listening_changed: Condvar,
+    /// Open connections, by the count of `connections` at their beginning.
+    pub(crate) open: Mutex<BTreeMap<u64, usize>>,
+    pub(crate) open_changed: Condvar,
     pub(crate) log: Mutex<Vec<Entry>>,
     /// Watches that are open: number, resource.
     pub(crate) watches: Mutex<BTreeMap<u64, String>>,
@@ -138,6 +96,8 @@ impl Shared {
             away: watch::Sender::new(false),
             listening: Mutex::new(false),
             listening_changed: Condvar::new(),
+            open: Mutex::new(BTreeMap::new()),
+            open_changed: Condvar::new(),
             log: Mutex::new(Vec::new()),
             watches: Mutex::new(BTreeMap::new()),
             news: watch::Sender::new(0),

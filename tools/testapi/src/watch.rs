@@ -11,13 +11,15 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::body::Broken;
+use crate::cause::Cause;
 use crate::error::ApiError;
-use crate::hurt::Cut;
+use crate::hurts::Cut;
 use crate::read;
 use crate::route::Query;
 use crate::selector::Selectors;
-use crate::state::{Shared, State, Target};
+use crate::state::{Shared, State};
 use crate::store::Change;
+use crate::target::Target;
 
 type Lines = mpsc::Sender<Result<Bytes, Broken>>;
 
@@ -204,7 +206,7 @@ async fn send_cut(lines: &Lines, how: Cut) {
 fn streaming_list(state: &State, query: &Query, watch: &Watch) -> Result<bool, ApiError> {
     let kind = &watch.target.kind;
     let refuse = |field: &str, why: &str| {
-        let cause = crate::error::Cause::forbidden(field, why);
+        let cause = Cause::forbidden(field, why);
         let mut error = ApiError::invalid(kind, "", &[cause]);
         error.message = error.message.replacen(&kind.kind, "ListOptions.meta.k8s.io", 1);
         error

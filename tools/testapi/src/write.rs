@@ -5,13 +5,15 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::admit::Write;
-use crate::error::{ApiError, Cause};
+use crate::cause::Cause;
+use crate::error::ApiError;
 use crate::kinds::Kind;
 use crate::meta::text;
 use crate::patch;
 use crate::selector::Selectors;
-use crate::state::{State, Target};
+use crate::state::State;
 use crate::store::{Bucket, Name};
+use crate::target::Target;
 
 /// The four kinds of patches.
 #[derive(Debug, Clone, Copy, PartialEq)]

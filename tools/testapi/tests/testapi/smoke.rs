@@ -1,12 +1,10 @@
 //! The server in a process: objects, log, hurting.
-#![forbid(unsafe_code)]
-#![allow(missing_docs)]
 
 use serde_json::{Value, json};
 use vswitch_testapi::{Answer, AnyServer, Cut, Options, Server, WatchLines};
 
-fn pod(name: &str, labels: Value) -> Value {
-    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": labels } })
+fn pod(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name } })
 }
 
 async fn event(watch: &mut WatchLines) -> (String, Value) {
@@ -31,7 +29,7 @@ async fn watches_are_cut_expired_paused_and_bookmarked() {
     let path = format!("{PODS}?watch=1&allowWatchBookmarks=true");
 
     let mut watch = any.watch(&client, &path).await.unwrap();
-    server.apply(pod("a", json!({}))).unwrap();
+    server.apply(pod("a")).unwrap();
     assert_eq!(event(&mut watch).await.0, "ADDED");
     hurt.skip_versions(7);
     hurt.bookmark();
@@ -42,7 +40,7 @@ async fn watches_are_cut_expired_paused_and_bookmarked() {
     assert_eq!(list.version(), version.to_string());
 
     hurt.pause_watches();
-    server.apply(pod("b", json!({}))).unwrap();
+    server.apply(pod("b")).unwrap();
     hurt.bookmark();
     hurt.resume_watches();
     let (mut kind, mut object) = event(&mut watch).await;
@@ -114,7 +112,7 @@ async fn lists_wait_at_a_gate_and_leave_out_what_is_held_back() {
     let (server, client) = (fake(&any), any.client(None).await.unwrap());
     let hurt = server.hurt();
     for name in ["a", "b"] {
-        server.apply(pod(name, json!({}))).unwrap();
+        server.apply(pod(name)).unwrap();
     }
     hurt.hold_back("pods", "default", "a");
     hurt.hold_lists("pods");
@@ -137,7 +135,7 @@ async fn lists_wait_at_a_gate_and_leave_out_what_is_held_back() {
 async fn away_refuses_and_a_restart_keeps_objects() {
     let any = AnyServer::Fake(Server::start(Options::default()).unwrap());
     let (server, client) = (fake(&any), any.client(None).await.unwrap());
-    let version = server.apply(pod("a", json!({}))).unwrap()["metadata"]["resourceVersion"].clone();
+    let version = server.apply(pod("a")).unwrap()["metadata"]["resourceVersion"].clone();
     let path = format!("{PODS}?watch=1&resourceVersion={}", version.as_str().unwrap());
     let mut watch = any.watch(&client, &path).await.unwrap();
     for _ in 0..20 {
@@ -179,7 +177,7 @@ async fn initial_events_are_refused_or_served() {
     for streaming_lists in [false, true] {
         let any = AnyServer::Fake(Server::start(Options { streaming_lists, ..Options::default() }).unwrap());
         let client = any.client(None).await.unwrap();
-        fake(&any).apply(pod("a", json!({}))).unwrap();
+        fake(&any).apply(pod("a")).unwrap();
         let more = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
         let watch = any.watch(&client, &format!("{PODS}?watch=1&{more}")).await;
         if streaming_lists {
