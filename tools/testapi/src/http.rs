@@ -1,6 +1,7 @@
 //! From a request to its answer: who asks, what for, may they, and then the verb.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
@@ -92,7 +93,7 @@ fn watch_response(shared: Arc<Shared>, watch: Watch, entry: &Entry) -> Response<
     // Few lines wait: a client that reads slowly holds the watch back, not the server's memory.
     let (sender, lines) = mpsc::channel(16);
     let every = shared.lock().options.bookmark_every;
-    let number = *shared.news.borrow();
+    let number = shared.watches_begun.fetch_add(1, Ordering::Relaxed);
     shared.watches.lock().insert(number, entry.resource.clone());
     shared.tell_news();
     tokio::spawn(async move {
@@ -171,6 +172,8 @@ async fn serve(shared: &Arc<Shared>, came: &Came<'_>, body: Incoming, entry: &mu
     let body =
         read.map_err(|_| ApiError::new(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728"))?;
     if let Some(gate) = gate {
+        gate.arrive();
+        shared.tell_news();
         gate.pass().await;
     }
     acceptable(headers)?;

@@ -55,9 +55,12 @@ impl Gate {
         *self.waiting.borrow()
     }
 
+    pub(crate) fn arrive(&self) {
+        self.waiting.send_modify(|count| *count += 1);
+    }
+
     pub(crate) async fn pass(&self) {
         let mut open = self.open.subscribe();
-        self.waiting.send_modify(|count| *count += 1);
         // An error means that the gate is gone: nothing to wait for.
         let _ = open.wait_for(|open| *open).await;
     }

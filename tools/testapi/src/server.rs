@@ -143,7 +143,8 @@ impl Server {
         Hurt { shared: self.shared.clone() }
     }
 
-    /// Waits until something holds of the log and the watches. False: not within 30 seconds.
+    /// Waits until something holds of the log, the watches, the lists at a gate, or of objects that
+    /// clients write. False: not within 30 seconds.
     pub fn wait(&self, holds: impl Fn(&Self) -> bool) -> bool {
         let end = Instant::now() + Duration::from_secs(30);
         let mut held = self.shared.waiting.lock();

@@ -1,6 +1,7 @@
 //! What the server holds, behind one lock, and the signals that tasks wait for.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde_json::{Value, json};
@@ -79,7 +80,8 @@ pub(crate) struct Shared {
     pub(crate) log: Mutex<Vec<Entry>>,
     /// Watches that are open: number, resource.
     pub(crate) watches: Mutex<BTreeMap<u64, String>>,
-    /// Raised with the log and with the watches.
+    pub(crate) watches_begun: AtomicU64,
+    /// Raised with the log, the watches and the lists at a gate.
     pub(crate) news: watch::Sender<u64>,
     pub(crate) waiting: Mutex<()>,
     pub(crate) waiting_changed: Condvar,
@@ -100,6 +102,7 @@ impl Shared {
             open_changed: Condvar::new(),
             log: Mutex::new(Vec::new()),
             watches: Mutex::new(BTreeMap::new()),
+            watches_begun: AtomicU64::new(0),
             news: watch::Sender::new(0),
             waiting: Mutex::new(()),
             waiting_changed: Condvar::new(),

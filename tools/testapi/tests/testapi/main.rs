@@ -8,4 +8,5 @@
 
 mod conformance;
 mod kubectl;
+mod program;
 mod smoke;

@@ -123,6 +123,11 @@ async fn lists_wait_at_a_gate_and_leave_out_what_is_held_back() {
         _ = &mut asked => panic!("the gate is closed"),
         reply = nodes => assert_eq!(reply.unwrap().code, 200),
     }
+    let held = server.until(|_| hurt.lists_held("pods") == 1);
+    tokio::select! {
+        _ = &mut asked => panic!("the gate is closed"),
+        held = held => assert!(held),
+    }
     hurt.release_lists("pods");
     let items = asked.await.unwrap().body["items"].as_array().unwrap().len();
     assert_eq!(items, 1);
@@ -192,4 +197,42 @@ async fn initial_events_are_refused_or_served() {
             assert!(watch.unwrap_err().starts_with("422"));
         }
     }
+}
+
+#[tokio::test]
+async fn many_watches_see_what_a_list_sees() {
+    let any = AnyServer::Fake(Server::start(Options { history: 40, ..Options::default() }).unwrap());
+    let (server, client) = (fake(&any), any.client(None).await.unwrap());
+    let list = any.call(&client, "GET", PODS, "", &Value::Null).await.unwrap();
+    let path = format!("{PODS}?watch=1&resourceVersion={}", list.version());
+    let mut watches = Vec::new();
+    for _ in 0..8 {
+        watches.push(any.watch(&client, &path).await.unwrap());
+    }
+    assert!(server.until(|server| server.watches() == ["pods"; 8]).await);
+    // No more changes than the history holds: no watch may miss one, however slowly it is read.
+    for i in 0..20_u32 {
+        server.apply(pod(&format!("p{}", i * 7 % 5))).unwrap();
+        if i % 3 == 0 {
+            server.delete("v1", "Pod", "default", &format!("p{}", i * 7 % 5)).unwrap();
+        }
+    }
+    server.apply(pod("last")).unwrap();
+    let there: Vec<String> =
+        server.list("v1", "Pod").iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect();
+    for watch in &mut watches {
+        let mut seen = std::collections::BTreeSet::new();
+        while !seen.contains("last") {
+            let (kind, object) = event(watch).await;
+            let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+            match kind.as_str() {
+                "ADDED" => assert!(seen.insert(name)),
+                "MODIFIED" => assert!(seen.contains(&name)),
+                _ => assert!(seen.remove(&name)),
+            }
+        }
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), there);
+    }
+    drop(watches);
+    assert!(server.until(|server| server.watches().is_empty()).await);
 }
