@@ -8,6 +8,8 @@ mod addresses;
 mod attached;
 mod bad_input;
 mod binary;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod common;
 mod document;
 mod document_flows;

@@ -2,10 +2,11 @@
 //!
 //! **Design**: the task asks at its start, each [`PERIOD`], and when a CustomResourceDefinition
 //! changes. A kind that appears is followed from then on. A kind ends when the server neither has
-//! it nor a definition of it: what it said is dropped only then. A server that lost its
-//! definitions for a moment, or answers 404, ends nothing.
+//! it nor a definition of it: what it said is dropped only then. A server that answers 404 ends
+//! nothing. While a kind has a definition and is not served, the agent is blind: servers begin to
+//! serve a kind some time after its definition, or after their own start.
 
-use super::follow::{Follower, failure};
+use super::follow::{Follower, failure, failure_of, is_relist};
 use super::state::{Failure, Shared};
 use super::table::{Kind, kinds};
 use super::wire::{Backoff, Pace, Wire, about};
@@ -15,6 +16,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -32,10 +34,16 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Waits after failures.
 const WAITS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(30)];
 
+/// Refusals in turn after which the agent goes without definitions. (A server that has just started
+/// refuses what it does not know yet to be allowed.)
+const REFUSALS: u32 = 6;
+
 /// Names of the definitions of kinds, if they could be listed.
 #[derive(Debug, Default)]
 struct Definitions {
     names: Mutex<Option<BTreeSet<String>>>,
+    /// The agent may not list them: it goes without.
+    are_refused: AtomicBool,
     changed: Notify,
 }
 
@@ -43,6 +51,19 @@ impl Definitions {
     fn set(&self, names: &BTreeSet<String>) {
         *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Some(names.clone());
         self.changed.notify_one();
+    }
+
+    /// The agent may not list them.
+    fn refuse(&self) {
+        if !self.are_refused.swap(true, Ordering::Relaxed) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Whether it is known which there are, or that this cannot be known.
+    fn are_settled(&self) -> bool {
+        let are_known = self.names.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        are_known || self.are_refused.load(Ordering::Relaxed)
     }
 
     /// Whether a kind has one; None: that is not known.
@@ -63,11 +84,16 @@ pub(super) async fn discover(client: Client, shared: Arc<Shared>) {
     let mut backoff = Backoff::new(WAITS[0], WAITS[1]);
     let mut soon = Backoff::new(SOON, PERIOD);
     loop {
+        // A kind with a definition that is not served yet may have objects. So definitions are
+        // asked for first.
+        let is_all = definitions.are_settled();
         let served = tokio::time::timeout(ANSWER_MAX, served(&asking)).await;
         let wait = match served {
             Ok(Ok(served)) => {
                 backoff.reset();
-                shared.discovered(served.keys().cloned());
+                let is_unserved = |kind: &Kind| !kind.is_built_in && definitions.has(kind) == Some(true);
+                let unserved: Vec<String> = kinds().filter(|kind| is_unserved(kind)).map(Kind::name).collect();
+                shared.discovered(served.keys(), unserved.iter(), is_all);
                 let is_settled = follow(&served, &mut followed, (&client, &shared, &definitions), &mut tasks);
                 if is_settled { about(PERIOD) } else { soon.next() }
             }
@@ -170,7 +196,7 @@ async fn follow_definitions(client: Client, definitions: Arc<Definitions>, share
     };
     let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource);
     let mut backoff = Backoff::new(WAITS[0], WAITS[1]);
-    let mut names = BTreeSet::new();
+    let (mut names, mut refusals) = (BTreeSet::new(), 0u32);
     loop {
         let mut events = pin!(watcher(api.clone(), watcher::Config::default()));
         let mut listed = BTreeSet::new();
@@ -188,15 +214,21 @@ async fn follow_definitions(client: Client, definitions: Arc<Definitions>, share
                 Ok(Event::Apply(object)) => _ = names.insert(object.name_any()),
                 Ok(Event::Delete(object)) => _ = names.remove(&object.name_any()),
                 Err(error) => {
-                    shared.definitions_fail(super::follow::failure_of(&error));
+                    let failure = failure_of(&error);
+                    refusals = if failure.is_refused { refusals + 1 } else { 0 };
+                    if refusals >= REFUSALS {
+                        definitions.refuse();
+                    }
+                    shared.definitions_fail(failure);
                     tokio::time::sleep(backoff.next().max(pace.left())).await;
-                    if super::follow::is_relist(&error) {
+                    if is_relist(&error) {
                         break;
                     }
                     continue;
                 }
             }
             backoff.reset();
+            refusals = 0;
             shared.definitions_go();
             definitions.set(&names);
         }

@@ -29,6 +29,10 @@ const DISCOVERY: &str = "kinds that the API server has";
 /// Definitions of kinds.
 pub(super) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
+const NO_ANSWER: &str = "no answer yet";
+
+const UNSERVED: &str = "it has a definition, and is not served in a version that this agent reads";
+
 /// How something goes that the API server is asked for.
 #[derive(Clone, Debug, Default)]
 struct Going {
@@ -41,8 +45,8 @@ struct Going {
 }
 
 impl Going {
-    fn since(now: Instant) -> Self {
-        Self { since: Some(now), reason: "no answer yet".to_owned(), is_refused: false }
+    fn since(now: Instant, reason: &str) -> Self {
+        Self { since: Some(now), reason: reason.to_owned(), is_refused: false }
     }
 
     fn fails(&mut self, now: Instant, failure: Failure) {
@@ -114,7 +118,7 @@ impl Shared {
     pub(super) fn new() -> Self {
         let state = State {
             is_discovered: false,
-            discovery: Going::since(Instant::now()),
+            discovery: Going::since(Instant::now(), NO_ANSWER),
             definitions: Going::default(),
             kinds: BTreeMap::new(),
             loaded: BTreeSet::new(),
@@ -132,14 +136,23 @@ impl Shared {
         self.changed.notify_one();
     }
 
-    /// Which kinds there are is known: the names of those that are followed from now on.
-    pub(super) fn discovered(&self, followed: impl Iterator<Item = String>) {
+    /// Which kinds there are was asked: the names of those that are followed from now on, and of
+    /// those that have a definition and are not served. `is_all`: there are no others.
+    pub(super) fn discovered<'a>(
+        &self,
+        followed: impl Iterator<Item = &'a String>,
+        unserved: impl Iterator<Item = &'a String>,
+        is_all: bool,
+    ) {
         let mut state = self.lock();
-        state.is_discovered = true;
+        state.is_discovered |= is_all;
         state.discovery = Going::default();
+        let new = |reason: &str| Followed { going: Going::since(Instant::now(), reason), ..Followed::default() };
         for name in followed {
-            let new = || Followed { going: Going::since(Instant::now()), ..Followed::default() };
-            state.kinds.entry(name).or_insert_with(new);
+            state.kinds.entry(name.clone()).or_insert_with(|| new(NO_ANSWER));
+        }
+        for name in unserved {
+            state.kinds.entry(name.clone()).or_insert_with(|| new(UNSERVED));
         }
         drop(state);
         self.changed();

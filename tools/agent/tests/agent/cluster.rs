@@ -1,0 +1,7 @@
+//! Documents from an API server: that of the tests, and a real one if there is one.
+
+mod follow;
+mod histories;
+mod objects;
+mod real;
+mod scene;
