@@ -37,14 +37,17 @@ exec chroot "$R" "$@"
 def stand_ins(directory):
     """Programs that print their arguments, in place of those of the image."""
     for name in rootfs.PROGRAMS:
-        shutil.copy("/bin/echo", directory / name)
+        shutil.copy("/bin/busybox" if name == "vswitch-cni" else "/bin/echo", directory / name)
     return directory
 
 
 def make(programs, output):
     """Runs tools/image; what it said."""
     done = subprocess.run(
-        [ROOT / "tools" / "image", "--bin-dir", programs, "--output", output], capture_output=True, text=True, timeout=300
+        [ROOT / "tools" / "image", "--bin-dir", programs, "--cni", programs / "vswitch-cni", "--output", output],
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     if done.returncode:
         raise AssertionError(done.stderr)
@@ -123,6 +126,12 @@ class Image(unittest.TestCase):
         again = self.work / "again.tar"
         make(self.programs, again)
         self.assertEqual(again.read_bytes(), self.file.read_bytes())
+
+    def test_a_plug_in_with_shared_libraries_is_refused(self):
+        argv = [ROOT / "tools" / "image", "--bin-dir", self.programs, "--cni", "/bin/echo", "--output", self.work / "none.tar"]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+        self.assertIn("/bin/echo needs shared libraries", done.stderr)
 
     def test_it_has_licences_and_no_owner_but_root(self):
         packages = (self.root / "usr/share/doc/vswitch/packages").read_text()
@@ -250,13 +259,13 @@ class Entry(unittest.TestCase):
     def test_the_plug_in_is_replaced_in_one_step(self):
         with tempfile.TemporaryDirectory() as programs, tempfile.TemporaryDirectory() as target:
             shutil.copy("/bin/echo", Path(programs) / "vswitch-cni")
-            there = Path(target) / "vswitch-cni"
+            there = Path(target) / "vswitch"
             there.write_text("older")
             with open(there) as running:
                 self.run_entry("install-cni", target, path=programs)
                 self.assertEqual(running.read(), "older")
             self.assertEqual(there.read_bytes(), Path("/bin/echo").read_bytes())
-            self.assertEqual(os.listdir(target), ["vswitch-cni"])
+            self.assertEqual(os.listdir(target), ["vswitch"])
             self.assertEqual(there.stat().st_mode & 0o777, 0o755)
 
 

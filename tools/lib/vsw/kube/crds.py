@@ -7,17 +7,8 @@ wide one; so the agent sees the field, and refuses it by name. The schemas of An
 """
 
 from .node_config import NODE_CONFIG_SPEC
-from .schema import ANY, INTEGER, STRING, TEXTS, array, enum, integer, obj
+from .schema import ANY, INTEGER, SELECTOR, STRING, TEXTS, array, enum, integer, obj
 
-SELECTOR = {
-    "type": "object",
-    "properties": {
-        "matchLabels": {"type": "object", "additionalProperties": STRING},
-        "matchExpressions": array(
-            obj({"key": STRING, "operator": enum("In", "NotIn", "Exists", "DoesNotExist"), "values": TEXTS}, "key", "operator")
-        ),
-    },
-}
 IP_BLOCK = {**obj({"cidr": STRING, "except": TEXTS}, "cidr"), "x-kubernetes-preserve-unknown-fields": True}
 PORT = integer(1, 65535)
 BYTE = integer(0, 255)

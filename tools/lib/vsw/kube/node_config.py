@@ -2,7 +2,7 @@
 `antrea.v1.NodeConfig`. Nothing is required at the top: a NodeConfig of one Node overrides some
 fields, and the default one has the others."""
 
-from .schema import ANY, BOOLEAN, STRING, TEXTS, array, described, enum, integer, obj
+from .schema import BOOLEAN, SELECTOR, STRING, TEXTS, array, described, enum, integer, obj
 
 MAC = {"type": "string", "pattern": "^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$"}
 PORT = {"type": "string", "minLength": 1, "maxLength": 15}
@@ -55,17 +55,21 @@ FEATURES = obj(
 NODE_CONFIG_SPEC = obj(
     {
         "nodeSelector": described(
-            ANY,
-            "Labels of the Nodes that this object is for. Not given: an object named default is for all Nodes, any other one for "
-            "the Node of its name.",
+            SELECTOR, "Labels of the Nodes that it is about. Not given: default is for all Nodes, others for the Node of their name."
         ),
-        "bridge": described(PORT, "Bridge of the Pods. It is in the switch's configuration, with fail mode secure."),
+        "bridge": described(PORT, "Bridge of the Pods, with fail mode secure. Default: br-int."),
         "trafficMode": described(enum("Encap", "NoEncap", "Hybrid", "NetworkPolicyOnly"), "How Pods of different Nodes reach each other."),
         "families": described(enum("IPv4", "IPv6", "Dual"), "Default: those of the prefixes of Pods."),
-        "transportAddresses": described(TEXTS, "The Node's addresses in the network between Nodes, each with the length of its prefix."),
+        "transportAddresses": described(
+            TEXTS, "The Node's addresses between Nodes, with the lengths of their links. Default: its InternalIPs."
+        ),
+        "transportInterfaceCIDRs": described(TEXTS, "Networks between Nodes, with the lengths of their links."),
         "podCIDRs": described(TEXTS, "Default: those of the Node object."),
-        "gateway": described(obj({"port": PORT, "mac": MAC, "addresses": TEXTS}), "The host's port in the Pods' bridge."),
-        "tunnel": described(obj({"port": PORT}, "port"), "The tunnel port, in modes Encap and Hybrid."),
+        "gateway": described(
+            obj({"port": PORT, "mac": MAC, "addresses": TEXTS}),
+            "The host's port in the Pods' bridge. Default: antrea-gw0, the first address of the Pods' prefix.",
+        ),
+        "tunnel": described(obj({"port": PORT}, "port"), "The tunnel port, in modes Encap and Hybrid. Default: antrea-tun0."),
         "uplink": described(UPLINK, "A way past the host's stack. Not given: there is none."),
         "serviceCIDRs": described(TEXTS, "Where cluster IPs are from."),
         "features": described(FEATURES, "Features of Antrea. On by default: proxy, antreaPolicy, egress."),

@@ -33,3 +33,15 @@ def integer(least, most):
 def described(schema, text):
     """A schema with a sentence for `kubectl explain`."""
     return {**schema, "description": text}
+
+
+# A label selector.
+SELECTOR = {
+    "type": "object",
+    "properties": {
+        "matchLabels": {"type": "object", "additionalProperties": STRING},
+        "matchExpressions": array(
+            obj({"key": STRING, "operator": enum("In", "NotIn", "Exists", "DoesNotExist"), "values": TEXTS}, "key", "operator")
+        ),
+    },
+}
