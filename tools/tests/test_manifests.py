@@ -149,6 +149,18 @@ class Schemas(unittest.TestCase):
             self.assertEqual(len(found), 1, (values, found))
             self.assertIn(said, found[0])
 
+    def test_values_that_pages_name_are_there(self):
+        values, named = Chart(CHART).values, set()
+        for page in ("kubernetes", "kubevirt", "dpdk-pod"):
+            text = (ROOT / "docs" / f"{page}.md").read_text()
+            named |= set(re.findall(r"(?:`|--set )((?:image|switch|agent|cni|nodeConfig|security)\.[\w.]+)", text))
+        self.assertGreater(len(named), 5)
+        for name in named:
+            inner = values
+            for step in name.split("."):
+                self.assertIn(step, inner, name)
+                inner = inner[step]
+
     def test_definitions_are_structural_and_for_old_servers(self):
         """What apiextensions.k8s.io/v1 of 1.20 asks for: a type at each level, no CEL."""
 

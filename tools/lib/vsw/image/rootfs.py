@@ -1,8 +1,10 @@
 """The files of the image: programs, the libraries that they need, and little else."""
 
 import subprocess
+import tempfile
 from pathlib import Path
 
+from .. import machine
 from ..machine import Failure
 from . import elf
 
@@ -85,6 +87,15 @@ def plugin_directory():
     return found[-1]
 
 
+def without_lines(program):
+    """A program without the tables of its source lines, which are half of it. Names of functions
+    stay, for backtraces."""
+    with tempfile.TemporaryDirectory() as directory:
+        out = Path(directory) / "program"
+        machine.output(["strip", "--strip-debug", "-o", out, program])
+        return out.read_bytes()
+
+
 def make(programs, entry):
     """The files of the image, with the programs of these paths and this entry."""
     root = Rootfs()
@@ -95,7 +106,7 @@ def make(programs, entry):
     for path, text in TEXTS.items():
         root.file(path, text.encode())
     for name, path in programs.items():
-        root.copy(f"usr/bin/{name}", path, 0o755)
+        root.file(f"usr/bin/{name}", without_lines(path), 0o755)
     root.copy("usr/bin/vswitch-entry", entry, 0o755)
     root.copy("usr/bin/busybox", BUSYBOX, 0o755)
     for tool in TOOLS:
