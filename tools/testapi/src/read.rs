@@ -56,14 +56,14 @@ impl State {
                 && after.as_ref().is_none_or(|after| name > after)
                 && !self.hurts.is_held(&kind.resource(), name)
         };
-        let chosen: Vec<(Name, Arc<Value>)> =
-            objects.into_iter().filter(|(name, object)| inside(name) && selectors.matches(object)).collect();
+        let chosen: Vec<(&Name, &Arc<Value>)> =
+            objects.iter().filter(|(name, object)| inside(name) && selectors.matches(object)).collect();
         let limit = query.get("limit").parse().unwrap_or(0_usize);
         let whole = limit == 0 || (query.get("resourceVersion") == "0" && query.get("continue").is_empty());
         let size = if whole { chosen.len() } else { limit.min(chosen.len()) };
         let mut metadata = json!({ "resourceVersion": at.to_string() });
         if size < chosen.len() {
-            let (namespace, name) = &chosen[size - 1].0;
+            let (namespace, name) = chosen[size - 1].0;
             metadata["continue"] = json!(format!("{at}/{namespace}/{name}"));
             if selectors.is_empty() {
                 metadata["remainingItemCount"] = json!(chosen.len() - size);

@@ -60,6 +60,7 @@ impl RealServer {
         for _ in 0..3 {
             match Self::try_start(&assets, tokens) {
                 Ok(server) => return Ok(Some(server)),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
                 Err(error) => last = error,
             }
         }
@@ -101,7 +102,8 @@ impl RealServer {
                 return Ok(());
             }
             if Instant::now() > end {
-                return Err(self.failed(&format!("not ready within {} seconds", PATIENCE.as_secs())));
+                let why = self.failed(&format!("not ready within {} seconds", PATIENCE.as_secs()));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
             std::thread::sleep(Duration::from_millis(100));
         }

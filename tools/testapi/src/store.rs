@@ -3,6 +3,7 @@
 //! One counter gives each change its resourceVersion, over all kinds. The history is bounded: what
 //! fell out of it raises the `floor`, and neither a watch nor a page of a list can start below it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ use crate::error::ApiError;
 pub(crate) type Bucket = (String, String);
 /// Namespace (empty for cluster-scoped objects) and name.
 pub(crate) type Name = (String, String);
+/// All objects of a kind.
+pub(crate) type Objects = BTreeMap<Name, Arc<Value>>;
 
 /// One object changed.
 #[derive(Debug, Clone)]
@@ -27,7 +30,7 @@ pub(crate) struct Change {
 
 #[derive(Debug)]
 pub(crate) struct Store {
-    objects: BTreeMap<Bucket, BTreeMap<Name, Arc<Value>>>,
+    objects: BTreeMap<Bucket, Objects>,
     history: VecDeque<Change>,
     limit: usize,
     revision: u64,
@@ -107,14 +110,14 @@ impl Store {
         Ok(self.history.range(from..))
     }
 
-    /// The objects of a kind as they were at a version.
-    pub(crate) fn at(&self, bucket: &Bucket, revision: u64) -> Result<BTreeMap<Name, Arc<Value>>, ApiError> {
-        let mut objects = self.objects.get(bucket).cloned().unwrap_or_default();
+    /// The objects of a kind as they were at a version. Copied only if something changed since.
+    pub(crate) fn at(&self, bucket: &Bucket, revision: u64) -> Result<Cow<'_, Objects>, ApiError> {
+        let mut objects = self.objects.get(bucket).map_or_else(|| Cow::Owned(Objects::new()), Cow::Borrowed);
         let changes: Vec<&Change> = self.since(revision)?.filter(|change| change.bucket == *bucket).collect();
         for change in changes.into_iter().rev() {
             match &change.before {
-                Some(before) => objects.insert(change.name.clone(), before.clone()),
-                None => objects.remove(&change.name),
+                Some(before) => objects.to_mut().insert(change.name.clone(), before.clone()),
+                None => objects.to_mut().remove(&change.name),
             };
         }
         Ok(objects)

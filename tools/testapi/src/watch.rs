@@ -146,8 +146,13 @@ impl Watch {
             }
         };
         tokio::pin!(ends);
+        let mut bookmark = false;
         loop {
-            let (ready, goes_on) = self.next(&shared.lock());
+            let (ready, goes_on, silent) = {
+                let state = shared.lock();
+                let (ready, goes_on) = self.next(&state);
+                (ready, goes_on, state.hurts.paused)
+            };
             for line in ready {
                 if lines.send(Ok(line)).await.is_err() {
                     return;
@@ -156,7 +161,12 @@ impl Watch {
             if !goes_on {
                 return;
             }
-            let bookmark = tokio::select! {
+            // Behind what was ready: so it names the version that the store had when it was asked for.
+            if bookmark && !silent {
+                self.send_bookmark(&lines).await;
+                bookmark = false;
+            }
+            bookmark |= tokio::select! {
                 () = lines.closed() => return,
                 changed = revision.changed() => {
                     if changed.is_err() {
@@ -175,9 +185,6 @@ impl Watch {
                     return;
                 }
             };
-            if bookmark {
-                self.send_bookmark(&lines).await;
-            }
         }
     }
 
