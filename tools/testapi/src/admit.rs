@@ -53,6 +53,13 @@ impl State {
         metadata.remove("managedFields");
         metadata.remove("selfLink");
         metadata.retain(|_, value| !value.is_null());
+        let is_map = |map: &serde_json::Map<String, Value>, field: &str| {
+            map.get(field).is_none_or(|value| value.is_object() || value.is_null())
+        };
+        let mut wrong = ["labels", "annotations"].into_iter().filter(|field| !is_map(metadata, field));
+        if let Some(field) = wrong.next() {
+            return Err(ApiError::bad(format!("metadata.{field} is not an object")));
+        }
         let namespace = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
         if kind.namespaced && namespace.is_empty() {
             metadata.insert("namespace".to_owned(), json!(target.namespace));
@@ -64,6 +71,9 @@ impl State {
         if !target.name.is_empty() && name != target.name {
             let why = "the name of the object";
             return Err(ApiError::bad(format!("{why} ({name}) does not match the name on the URL ({})", target.name)));
+        }
+        if let Some(field) = ["spec", "status"].into_iter().find(|field| kind.builtin && !is_map(map, field)) {
+            return Err(ApiError::bad(format!("{field} is not an object")));
         }
         if kind.is_event() {
             events::to_core(object);
@@ -115,20 +125,27 @@ impl State {
         if kind.is("", "pods") && object["status"].is_null() {
             object["status"] = json!({ "phase": "Pending" });
         }
-        if kind.is("", "namespaces") {
-            object["spec"] = json!({ "finalizers": ["kubernetes"] });
-            object["status"] = json!({ "phase": "Active" });
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(target.name);
-        }
         self.refill(target, object);
     }
 
     /// What the server gives an object at each write.
     pub(crate) fn refill(&self, target: &Target, object: &mut Value) {
+        if target.kind.is("", "namespaces") {
+            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(target.name);
+            if object["spec"]["finalizers"].is_null() {
+                object["spec"] = json!({ "finalizers": ["kubernetes"] });
+            }
+            if object["status"]["phase"].is_null() {
+                object["status"] = json!({ "phase": "Active" });
+            }
+        }
         if !target.kind.is_crd() {
             return;
         }
         let names = &mut object["spec"]["names"];
+        if !names.is_object() {
+            return;
+        }
         let kind = text(names, "/kind").to_owned();
         for (field, value) in [("singular", kind.to_lowercase()), ("listKind", format!("{kind}List"))] {
             if names[field].is_null() {

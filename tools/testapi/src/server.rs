@@ -86,7 +86,8 @@ impl Server {
         kubeconfig::text(&format!("{}{prefix}", self.url()), None, token)
     }
 
-    /// Makes an object what is given, with its status. The Namespace is `default` if none is given.
+    /// Makes an object what is given. Its status stays if none is given. The Namespace is `default`
+    /// if none is given.
     pub fn apply(&self, object: Value) -> Result<Value, ApiError> {
         self.shared.change(|state| state.apply(object))
     }

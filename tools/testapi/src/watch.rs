@@ -161,7 +161,7 @@ impl Watch {
             if !goes_on {
                 return;
             }
-            // Behind what was ready: so it names the version that the store had when it was asked for.
+            // Behind what was ready: it names the version that the store had when asked.
             if bookmark && !silent {
                 self.send_bookmark(&lines).await;
                 bookmark = false;

@@ -43,7 +43,7 @@ impl PatchKind {
 const CHANGED: &str = "the object has been modified; please apply your changes to the latest version and try again";
 
 impl State {
-    /// Makes an object what is given, status included, whoever may do so: for tests.
+    /// Makes an object what is given, status included if it is given: the test's own writes.
     pub(crate) fn apply(&mut self, object: Value) -> Result<Value, ApiError> {
         let target = self.object_target(&object)?;
         let write = Write { whole: true, ..Write::default() };
@@ -104,6 +104,9 @@ impl State {
         check_versions(target, &old, &object)?;
         if write.whole {
             carry(&old, &mut object);
+            if object["status"].is_null() {
+                copy(&old, &mut object, "status");
+            }
         } else if target.subresource == "status" {
             object = with_status(&kind, &old, &object);
         } else {

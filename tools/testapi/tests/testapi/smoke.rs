@@ -231,3 +231,44 @@ async fn many_watches_see_what_a_list_sees() {
     drop(watches);
     assert!(server.until(|server| server.watches().is_empty()).await);
 }
+
+#[test]
+fn the_test_itself_applies_and_deletes() {
+    let server = Server::start(Options::default()).unwrap();
+    let mut one = pod("a");
+    one["status"] = json!({ "phase": "Running", "podIP": "10.0.0.1" });
+    let first = server.apply(one).unwrap();
+    let mut two = pod("a");
+    two["metadata"]["labels"] = json!({ "app": "web" });
+    let second = server.apply(two).unwrap();
+    assert_eq!((&second["status"], &second["metadata"]["uid"]), (&first["status"], &first["metadata"]["uid"]));
+    assert_eq!(server.apply(second.clone()).unwrap(), second, "nothing changed");
+    let space = |labels: Value| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "n", "labels": labels } });
+    for labels in [json!({ "a": "1" }), json!({})] {
+        let made = server.apply(space(labels)).unwrap();
+        assert_eq!(made["metadata"]["labels"]["kubernetes.io/metadata.name"], "n");
+        assert_eq!(made["status"]["phase"], "Active");
+    }
+    let missing = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "x", "namespace": "none" } });
+    assert_eq!(server.apply(missing).unwrap_err().code, 404);
+    assert_eq!(server.apply(json!({ "apiVersion": "x/v1", "kind": "X" })).unwrap_err().code, 404);
+    for wrong in
+        [json!({ "metadata": { "name": "w", "labels": "x" } }), json!({ "metadata": { "name": "w" }, "spec": 1 })]
+    {
+        for (api_version, kind) in [("v1", "Namespace"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition")] {
+            let mut object = wrong.clone();
+            (object["apiVersion"], object["kind"]) = (json!(api_version), json!(kind));
+            assert_eq!(server.apply(object).unwrap_err().code, 400);
+        }
+    }
+    let mut crd = json!({ "metadata": { "name": "w" }, "spec": { "names": "x", "versions": 1 } });
+    (crd["apiVersion"], crd["kind"]) = (json!("apiextensions.k8s.io/v1"), json!("CustomResourceDefinition"));
+    assert_eq!(server.apply(crd).unwrap_err().code, 422);
+    let mut inside = pod("inside");
+    inside["metadata"]["namespace"] = json!("n");
+    server.apply(inside).unwrap();
+    server.delete("v1", "Namespace", "", "n").unwrap();
+    assert!(server.get("v1", "Pod", "n", "inside").is_none());
+    assert_eq!(server.delete("v1", "Namespace", "", "n").unwrap_err().code, 404);
+    assert_eq!(server.list("v1", "Pod").len(), 1);
+}
