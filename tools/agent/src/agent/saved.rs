@@ -52,7 +52,10 @@ impl Agent {
     /// knows.
     #[must_use]
     pub fn remembering(mut self, state: &Path) -> Self {
-        let mut store = Store::open(state, Path::new(&self.place), &self.node);
+        let mut store = match self.sources.iter().find_map(|source| source.saved_as()) {
+            Some(name) => Store::open_named(state, name, &self.node),
+            None => Store::open(state, Path::new(&self.place), &self.node),
+        };
         self.sources.iter_mut().for_each(|source| source.load(&mut store, REST));
         let is_known = store.names().next().is_some();
         let rest = store.read::<Rest>(REST).map(|(rest, _)| rest).unwrap_or_default();

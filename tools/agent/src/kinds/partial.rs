@@ -336,31 +336,14 @@ pub(super) fn find<'a>(tree: &'a Tree, path: &str) -> Option<&'a Tree> {
     }
 }
 
-/// Fields that have a path. A key with a dot in it may make one path that of two fields.
-pub(super) fn count(tree: &Tree, path: &str) -> usize {
-    if path.is_empty() {
-        return 1;
-    }
-    match &tree.value {
-        Value::Map(entries) => {
-            entries.iter().filter_map(|entry| Some(count(&entry.value, below(path, &entry.key)?))).sum()
-        }
-        Value::List(list) => {
-            let item = first_place(path).and_then(|(place, rest)| Some((list.get(place)?, rest)));
-            item.map_or(0, |(item, rest)| count(item, rest))
-        }
-        _ => 0,
-    }
-}
-
 /// The place that a path begins with, and what is behind it: `[3].port`.
-fn first_place(path: &str) -> Option<(usize, &str)> {
+pub(super) fn first_place(path: &str) -> Option<(usize, &str)> {
     let (place, rest) = path.strip_prefix('[')?.split_once(']')?;
     Some((place.parse().ok()?, rest.strip_prefix('.').unwrap_or(rest)))
 }
 
 /// What is left of a path behind its first step, if that is this one.
-fn below<'a>(path: &'a str, step: &str) -> Option<&'a str> {
+pub(super) fn below<'a>(path: &'a str, step: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(step)?;
     match rest.chars().next() {
         None | Some('[') => Some(rest),

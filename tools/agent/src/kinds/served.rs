@@ -3,8 +3,8 @@
 //! Files are written by people, so a field that is not known is misspelt. An API server says only
 //! fields that its version has. So a field that is not known is left out, and the rest is read.
 //!
-//! **What is not left out** is a field without which a policy might allow more than it says. It
-//! stays, and is an error as in a file: its rule, or its policy, is wrong and held. These are
+//! **What is not left out** is a field without which something would mean all. It stays, and is an
+//! error as in a file: its rule, or its policy, is wrong and held. These are
 //! - the only field of its mapping: a peer of a new kind would else be any peer;
 //! - a field of a port that says no number or name: it would else be all ports;
 //! - a field of a rule that allows or passes, and says no peers, or no ports: it would else allow
@@ -14,7 +14,7 @@
 //! Values that are not known (an action, a protocol, an operator, a type) are errors as in a file.
 
 use super::Document;
-use super::partial::{count, find, parent, remove};
+use super::partial::{below, find, first_place, parent, remove};
 use super::read::{UNKNOWN_FIELD, understand};
 use crate::problem::{Problem, Severity};
 use crate::source::{Entry, Tree, Value};
@@ -66,7 +66,24 @@ fn left_out(problem: Problem) -> Problem {
     Problem { severity: Severity::Warning, hint, ..problem }
 }
 
-/// Whether a policy might allow more without the field at a path.
+/// Fields that have a path. A key with a dot in it may make one path that of two fields.
+fn count(tree: &Tree, path: &str) -> usize {
+    if path.is_empty() {
+        return 1;
+    }
+    match &tree.value {
+        Value::Map(entries) => {
+            entries.iter().filter_map(|entry| Some(count(&entry.value, below(path, &entry.key)?))).sum()
+        }
+        Value::List(list) => {
+            let item = first_place(path).and_then(|(place, rest)| Some((list.get(place)?, rest)));
+            item.map_or(0, |(item, rest)| count(item, rest))
+        }
+        _ => 0,
+    }
+}
+
+/// Whether something would mean all without the field at a path.
 fn weakens(tree: &Tree, path: &str) -> bool {
     // What is taken out has to be that field.
     if count(tree, path) != 1 {

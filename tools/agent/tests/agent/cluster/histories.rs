@@ -15,7 +15,7 @@ use vswitch_testapi::{Answer, Cut, Hurt};
 const DEFAULT: u64 = 24;
 
 /// Histories at a time.
-const AT_ONCE: u64 = 4;
+const AT_ONCE: u64 = 6;
 
 const STEPS: usize = 40;
 
@@ -183,7 +183,12 @@ fn hurt(hurt: &Hurt, chance: &mut Chance) {
         4 => hurt.compact(),
         5 => hurt.answer(answer([500, 503, 403][chance.below(3)], 1 + chance.below(4))),
         6 => hurt.too_many(1 + chance.below(3) as u64, 0),
-        7 => hurt.hold_lists(LISTS[chance.below(LISTS.len())]),
+        7 => {
+            let resource = LISTS[chance.below(LISTS.len())];
+            // (Lists that wait at a gate that another one replaces would wait for ever.)
+            hurt.release_lists(resource);
+            hurt.hold_lists(resource);
+        }
         8 => LISTS.iter().for_each(|resource| hurt.release_lists(resource)),
         9 => hurt.away(),
         10 | 11 => hurt.back(),
