@@ -89,7 +89,10 @@ impl Agent {
     /// Looks for changes of documents; whether there are any, and what they come to is new.
     pub fn scan(&mut self) -> bool {
         // (Each source looks, whatever the others have found.)
-        let is_changed = self.sources.iter_mut().fold(false, |is_changed, source| source.scan() || is_changed);
+        let mut is_changed = false;
+        for source in &mut self.sources {
+            is_changed |= source.scan();
+        }
         if is_changed {
             self.retake();
         } else {

@@ -101,8 +101,10 @@ impl Agent {
             // What the rest relies on is there before it.
             let mut names = BTreeSet::from([REST.to_owned()]);
             let store = &mut saved.store;
-            let is_stored =
-                self.sources.iter_mut().fold(true, |is_stored, source| source.store(store, &mut names) && is_stored);
+            let mut is_stored = true;
+            for source in &mut self.sources {
+                is_stored &= source.store(store, &mut names);
+            }
             let is_stored = is_stored && store.keep(&names) && store.settle();
             let rest = self.rest(saved.round);
             let bytes = serde_json::to_vec(&rest).ok();

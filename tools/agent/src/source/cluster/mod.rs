@@ -154,6 +154,8 @@ pub struct Cluster {
     unsaved: BTreeSet<(String, usize)>,
     /// When they were saved last.
     saved: Option<Instant>,
+    /// All was known, and saved.
+    has_saved_all: bool,
     /// What cannot be followed.
     problems: Vec<Problem>,
     was_blind: bool,
@@ -179,6 +181,7 @@ impl Cluster {
             refs: Arc::default(),
             unsaved: BTreeSet::new(),
             saved: None,
+            has_saved_all: false,
             problems: Vec::new(),
             was_blind: true,
             _tasks: tasks,

@@ -48,7 +48,9 @@ impl Cluster {
 
     pub(super) fn store_to(&mut self, store: &mut Store, names: &mut BTreeSet<String>) -> bool {
         if !self.unsaved.is_empty() {
-            if self.saved.is_some_and(|saved| saved.elapsed() < SAVE_EVERY) {
+            // Once all is known, that is saved at once.
+            let is_news = !self.was_blind && !self.has_saved_all;
+            if !is_news && self.saved.is_some_and(|saved| saved.elapsed() < SAVE_EVERY) {
                 return false; // it is asked again at the next scan
             }
             self.saved = Some(Instant::now());
@@ -75,6 +77,7 @@ impl Cluster {
                 names.insert(file);
             }
         }
+        self.has_saved_all |= !self.was_blind && self.unsaved.is_empty();
         self.unsaved.is_empty()
     }
 }

@@ -44,7 +44,7 @@ fn fill(server: &Server) {
         apply(json!({
             "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
             "metadata": {"name": format!("np{i}"), "namespace": format!("n{}", i % NAMESPACES)},
-            "spec": {"podSelector": {"matchLabels": {"app": format!("a{}", (i + 7) % 50)}},
+            "spec": {"podSelector": {"matchLabels": {"app": format!("a{}", (i + i / NAMESPACES) % 50)}},
                 "ingress": [{"from": [peer], "ports": [{"port": 8080}]}]},
         }));
     }

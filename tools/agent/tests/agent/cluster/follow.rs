@@ -1,7 +1,7 @@
 //! How a cluster is followed, case by case.
 
 use super::objects::{definition, object, pinned};
-use super::scene::{Running, Scene};
+use super::scene::{PATIENCE, Running, Scene};
 use crate::common::NODE;
 use std::process::{Command, Output, Stdio};
 use vswitch_testapi::{Answer, Cut};
@@ -31,7 +31,12 @@ async fn the_source_is_blind_until_each_kind_was_listed_and_changes_come() {
     running.known().await;
     assert_eq!(running.told(), scene.as_files().0);
     scene.apply(POLICY);
-    assert!(running.until(|running| running.has("np:p/more")).await);
+    // Whoever waits is woken, and looks only then.
+    while !running.has("np:p/more") {
+        let woken = tokio::time::timeout(PATIENCE, running.wake.notified()).await;
+        assert!(woken.is_ok(), "nothing wakes it");
+        running.agent.scan();
+    }
     scene.server.delete("networking.k8s.io/v1", "NetworkPolicy", "p", "more").expect("it is there");
     assert!(running.until(|running| !running.has("np:p/more")).await);
     assert_eq!(running.told(), scene.as_files().0);
@@ -56,7 +61,7 @@ async fn a_list_that_has_not_ended_takes_nothing_away() {
     assert!(running.until(|running| running.told() == before).await);
     hurt.compact();
     hurt.cut_watches(Cut::Expired);
-    assert!(scene.server.until(|_| scene.server.hurt().lists_held("") > 3).await, "they are listed again");
+    assert!(running.until(|_| hurt.lists_held("") > 3).await, "they are listed again");
     scene.server.delete("networking.k8s.io/v1", "NetworkPolicy", "p", "isolate").expect("it is there");
     for _ in 0..20 {
         running.agent.scan();

@@ -17,7 +17,7 @@ use vswitch_proto::antrea::v1;
 use vswitch_testapi::Server;
 
 /// A state that does not come is waited for as long.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two looks at what is not there yet.
 const LOOK: Duration = Duration::from_millis(2);
