@@ -22,7 +22,7 @@ and --cluster it does that alone.
 
 Manifests are files *.yaml, *.yml and *.json below --dir. What is wrong is told as `FILE:LINE Kind namespace/name: field: reason; hint`.
 
-What the Node is beside what Kubernetes knows of it says a document of apiVersion `vswitch/v1`, kind `NodeConfig`, named as the Node. Pods of the Node have
+What the Node is beside what Kubernetes knows of it says a document of apiVersion `vswitch.io/v1`, kind `NodeConfig`, named as the Node or `default`. Pods of the Node have
 annotations vswitch/port and vswitch/mac.
 
 Exit codes: 0 done; 1 something is wrong or was refused; 2 wrong usage; 3 vswitchd cannot be reached (--once).

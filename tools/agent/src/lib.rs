@@ -23,6 +23,7 @@ pub mod kinds;
 #[cfg(feature = "cluster")]
 pub mod lease;
 pub mod model;
+pub mod pools;
 pub mod probe;
 pub mod problem;
 pub mod project;

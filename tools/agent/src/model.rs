@@ -6,7 +6,7 @@ mod in_force;
 use crate::kinds::ruled::{Class, WrongPolicy};
 use crate::kinds::{
     Document, DocumentBody, DocumentKey, Labels, Meta, antrea_policy, cluster_group, egress, endpoint_slice,
-    k8s_policy, node, node_config, pod, service, tier, traffic_control,
+    external_ip_pool, k8s_policy, node, node_config, pod, service, tier, traffic_control,
 };
 use crate::problem::{Origin, Problem};
 use std::collections::btree_map::Entry;
@@ -47,6 +47,8 @@ pub struct Model {
     pub antrea_policies: Items<antrea_policy::AntreaPolicyBody>,
     /// ClusterNetworkPolicies.
     pub cluster_policies: Items<antrea_policy::AntreaPolicyBody>,
+    /// Policies of policy.networking.k8s.io, by their kinds.
+    pub admin_policies: BTreeMap<Class, Items<antrea_policy::AntreaPolicyBody>>,
     /// Tiers.
     pub tiers: Items<tier::TierBody>,
     /// All priorities that documents say of a Tier.
@@ -60,6 +62,8 @@ pub struct Model {
     pub homeless_groups: BTreeSet<String>,
     /// Egresses.
     pub egresses: Items<egress::EgressBody>,
+    /// ExternalIPPools.
+    pub external_ip_pools: Items<external_ip_pool::ExternalIpPoolBody>,
     /// TrafficControls.
     pub traffic_controls: Items<traffic_control::TrafficControlBody>,
     /// Policies that are not understood as a whole.
@@ -145,7 +149,8 @@ impl Model {
     /// Whether a document of which more is to be known has an object's name already.
     fn is_taken(&self, (kind, name): &DocumentKey) -> bool {
         let has = [self.pods.contains_key(name), self.k8s_policies.contains_key(name)];
-        let has_antrea = [self.antrea_policies.contains_key(name), self.cluster_policies.contains_key(name)];
+        let has_admin = self.admin_policies.values().any(|items| items.contains_key(name));
+        let has_antrea = [self.antrea_policies.contains_key(name), self.cluster_policies.contains_key(name), has_admin];
         (kind == "Pod." || kind.contains("NetworkPolicy.")) && (has.contains(&true) || has_antrea.contains(&true))
     }
 
@@ -168,6 +173,9 @@ impl Model {
             }
             Some(DocumentBody::ClusterPolicy(body)) => {
                 self.other_antrea.push((Class::Cluster, Item { meta, origin, body: *body }));
+            }
+            Some(DocumentBody::AdminPolicy(class, body)) => {
+                self.other_antrea.push((class, Item { meta, origin, body: *body }));
             }
             _ if key.0 == "Namespace." && self.unsettled.contains(&key) => {
                 self.other_labels.entry(key.1.clone()).or_default().push(meta.labels);
@@ -209,10 +217,14 @@ impl Model {
             DocumentBody::K8sPolicy(body) => insert(&mut self.k8s_policies, origin, meta, *body),
             DocumentBody::AntreaPolicy(body) => insert(&mut self.antrea_policies, origin, meta, *body),
             DocumentBody::ClusterPolicy(body) => insert(&mut self.cluster_policies, origin, meta, *body),
+            DocumentBody::AdminPolicy(class, body) => {
+                insert(self.admin_policies.entry(class).or_default(), origin, meta, *body)
+            }
             DocumentBody::Tier(body) => insert(&mut self.tiers, origin, meta, body),
             DocumentBody::ClusterGroup(body) => insert(&mut self.cluster_groups, origin, meta, *body),
             DocumentBody::Group(body) => insert(&mut self.groups, origin, meta, *body),
             DocumentBody::Egress(body) => insert(&mut self.egresses, origin, meta, *body),
+            DocumentBody::ExternalIpPool(body) => insert(&mut self.external_ip_pools, origin, meta, *body),
             DocumentBody::TrafficControl(body) => insert(&mut self.traffic_controls, origin, meta, *body),
         }
     }

@@ -8,7 +8,7 @@ use crate::source::FieldError;
 pub(super) type Meant = (&'static str, &'static str);
 
 /// Kinds that are read, but for policies, with their groups.
-const READ: [Meant; 11] = [
+const READ: [Meant; 12] = [
     ("", "Namespace"),
     ("", "Node"),
     ("", "Pod"),
@@ -19,6 +19,7 @@ const READ: [Meant; 11] = [
     ("crd.antrea.io", "ClusterGroup"),
     ("crd.antrea.io", "Group"),
     ("crd.antrea.io", "Egress"),
+    ("crd.antrea.io", "ExternalIPPool"),
     ("crd.antrea.io", "TrafficControl"),
 ];
 
@@ -55,7 +56,7 @@ pub(super) fn is_akin(kind: &str, other: &str) -> bool {
 
 /// Whether a kind, of whatever group, may be written for that of a policy.
 pub(super) fn is_policy_like(kind: &str) -> bool {
-    is_akin(kind, "NetworkPolicy")
+    ["NetworkPolicy", "AdminNetworkPolicy", "BaselineAdminNetworkPolicy"].iter().any(|known| is_akin(kind, known))
 }
 
 /// Whether an unknown field may be the labels of an object of this kind.
@@ -190,6 +191,7 @@ mod tests {
             ("longhorn.io", "Node", None),
             ("user.openshift.io", "Group", None),
             ("crd.antrea.io", "IPPool", None),
+            ("crd.antrea.io", "ExternalIPPools", Some("ExternalIPPool")),
             ("crd.antrea.io", "Traceflow", None),
             ("metrics.k8s.io", "PodMetrics", None),
         ] {

@@ -3,10 +3,13 @@
 //! left out. In what a policy says they may narrow it, so there they make its rule, or the policy,
 //! wrong.
 
+mod admin_policy;
 pub mod antrea_policy;
 pub mod cluster_group;
 pub mod egress;
 pub mod endpoint_slice;
+pub mod external_ip_pool;
+mod guess;
 pub mod k8s_policy;
 mod left_out;
 mod lists;
@@ -101,6 +104,8 @@ pub enum DocumentBody {
     /// ClusterNetworkPolicy.
     #[serde(with = "stored::antrea")]
     ClusterPolicy(Box<antrea_policy::AntreaPolicyBody>),
+    /// A policy of policy.networking.k8s.io, as the policy of Antrea that means the same.
+    AdminPolicy(ruled::Class, #[serde(with = "stored::antrea")] Box<antrea_policy::AntreaPolicyBody>),
     /// Tier.
     Tier(tier::TierBody),
     /// ClusterGroup.
@@ -109,6 +114,8 @@ pub enum DocumentBody {
     Group(Box<cluster_group::ClusterGroupBody>),
     /// Egress.
     Egress(Box<egress::EgressBody>),
+    /// ExternalIPPool.
+    ExternalIpPool(Box<external_ip_pool::ExternalIpPoolBody>),
     /// TrafficControl.
     TrafficControl(Box<traffic_control::TrafficControlBody>),
     /// A policy that is not understood as a whole.
@@ -197,8 +204,8 @@ impl Document {
 
     /// Whether it is a policy that is understood, but for its rules perhaps.
     pub fn is_right_policy(&self) -> bool {
-        use DocumentBody::{AntreaPolicy, ClusterPolicy, K8sPolicy};
-        matches!(self.body, K8sPolicy(_) | AntreaPolicy(_) | ClusterPolicy(_))
+        use DocumentBody::{AdminPolicy, AntreaPolicy, ClusterPolicy, K8sPolicy};
+        matches!(self.body, K8sPolicy(_) | AntreaPolicy(_) | ClusterPolicy(_) | AdminPolicy(..))
     }
 
     /// Whether it says which object it is about.

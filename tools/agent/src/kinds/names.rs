@@ -12,7 +12,7 @@ pub(super) const LABELLED: [&str; 4] = ["EndpointSlice", "Namespace", "Node", "P
 /// that fits into a line is one.
 pub(super) fn is_name(kind: &str, name: &str) -> bool {
     match kind {
-        "NetworkPolicy" | "ClusterNetworkPolicy" => {
+        "NetworkPolicy" | "ClusterNetworkPolicy" | "AdminNetworkPolicy" | "BaselineAdminNetworkPolicy" => {
             !name.is_empty() && !name.contains('/') && !name.chars().any(char::is_control) && name.len() <= 253
         }
         "Namespace" | "Service" => is_domain_label(name),

@@ -1,12 +1,16 @@
 //! From trees to documents.
 
+use super::guess::guessed;
 use super::lists::unrolled;
 use super::misspelt::{labels_of, meant, needed_of, sources_of};
 use super::names::{is_name, wrong_labels};
 use super::partial::{self, ParseBody, body, quoted};
-use super::ruled::{self, Class, WrongPolicy};
+use super::ruled::{self, ADMIN_GROUP, Class, WrongPolicy};
 use super::wellformed::{is_domain, is_domain_label};
-use super::{Document, DocumentBody, DocumentKey, Meta, egress, endpoint_slice, node, pod, service};
+use super::{
+    Document, DocumentBody, DocumentKey, Meta, admin_policy, egress, endpoint_slice, external_ip_pool, node, pod,
+    service,
+};
 use crate::problem::{Fields, Origin, Problem};
 use crate::source::{FieldError, Tree, Value, Words, typed, typed_without_unknown};
 use serde::Deserialize;
@@ -28,7 +32,7 @@ const META_IGNORED: [&str; 11] = [
 ];
 
 pub(super) const KINDS: &str = "Namespace, Node, NodeConfig, Pod, Service, EndpointSlice, NetworkPolicy, ClusterNetworkPolicy, \
-                     Tier, ClusterGroup, Group, Egress, TrafficControl";
+                     AdminNetworkPolicy, BaselineAdminNetworkPolicy, Tier, ClusterGroup, Group, Egress, ExternalIPPool, TrafficControl";
 
 /// What is told of a field that nobody knows.
 pub(super) const UNKNOWN_FIELD: &str = "unknown field";
@@ -75,41 +79,9 @@ pub(super) struct Named {
     is_misspelt: bool,
 }
 
-/// The kind of a policy that does not say it, or misspells it or its group; from what it says
-/// beside. None: it is no such policy, or it says all of that.
-fn guessed(tree: &Tree, words: &Words) -> Option<&'static str> {
-    const POLICIES: [&str; 2] = ["NetworkPolicy", "ClusterNetworkPolicy"];
-    let group = words.api.split_once('/').map_or("", |(group, _)| group);
-    if kind(group, &words.kind).is_some() {
-        return None;
-    }
-    let says = |field: &&str| !tree.all(&["spec", *field]).is_empty();
-    let has_rules = ["ingress", "egress", "policyTypes"].iter().any(says);
-    let is_about_pods = ["podSelector", "appliedTo"].iter().any(says);
-    if !words.kind.is_empty() {
-        let is_of_group = Class::of(group, POLICIES[0]).is_some();
-        let by_name = POLICIES.into_iter().find(|known| words.kind.eq_ignore_ascii_case(known));
-        if let Some(known) = by_name.filter(|known| Class::of(group, known).is_some()) {
-            return Some(known);
-        }
-        // Other people's policies (Calico, Cilium) select Pods by fields of other names. What has
-        // no version is told so.
-        if !is_of_group {
-            return by_name.filter(|_| is_about_pods && !words.api.is_empty());
-        }
-        if !(has_rules && is_about_pods) {
-            return None;
-        }
-    } else if !has_rules && (group == "crd.antrea.io" || !says(&"podSelector")) {
-        return None;
-    }
-    let is_antrea = group == "crd.antrea.io" || ["appliedTo", "priority", "tier"].iter().any(says);
-    Some(if is_antrea && words.namespace.is_empty() { POLICIES[1] } else { POLICIES[0] })
-}
-
 impl Named {
     pub(super) fn of(words: &Words) -> Self {
-        let group = words.api.split_once('/').map_or("", |(group, _)| group).to_owned();
+        let group = group_of(&words.api).to_owned();
         let kind = kind(&group, &words.kind);
         let class = if words.api.is_empty() { Class::guess(&words.kind) } else { Class::of(&group, &words.kind) };
         Self {
@@ -129,13 +101,13 @@ impl Named {
         // One of two kinds may be a policy's; of two policies the one that goes before the other.
         let pairs =
             texts("apiVersion").into_iter().flat_map(|api| texts("kind").into_iter().map(move |kind| (api, kind)));
-        let class = |(api, kind): &(&str, &str)| Class::of(api.split_once('/').map_or("", |(group, _)| group), kind);
+        let class = |(api, kind): &(&str, &str)| Class::of(group_of(api), kind);
         if let Some((api, kind)) = pairs.filter(|pair| class(pair).is_some()).max_by_key(class) {
             (words.api, words.kind) = (api.to_owned(), kind.to_owned());
         }
         let metadata = tree.get("metadata").filter(|metadata| matches!(metadata.value, Value::Map(_)));
         let is_given = |metadata: &Tree| metadata.get("namespace").is_some_and(|given| given.value != Value::Null);
-        let guess = guessed(tree, &words);
+        let guess = guessed(tree, &words, kind(group_of(&words.api), &words.kind).is_some());
         if let Some(kind) = guess {
             kind.clone_into(&mut words.kind);
         }
@@ -295,6 +267,10 @@ impl Read<'_> {
             self.problems
                 .push(origin.tolerated("metadata.name", format!("{:?} is no name that Kubernetes takes", meta.name)));
         }
+        if named.class == Some(Class::BaselineAdmin) && meta.name != "default" {
+            let reason = "is the only name that a BaselineAdminNetworkPolicy has in a cluster";
+            self.problems.push(origin.tolerated("metadata.name", format!("default {reason}")));
+        }
         tree.strip(&[], &["apiVersion", "kind", "metadata"]);
         let (key, says_namespace) = (named.key(&meta), named.says_namespace(of));
         let nothing = DocumentBody::Wrong { has_meta: true, pod: None };
@@ -303,7 +279,7 @@ impl Read<'_> {
         let mut errors = Vec::new();
         match (of.parse, named.class) {
             (Parse::Policy, Some(class)) => {
-                let (body, more) = ruled::parse(class, &mut tree);
+                let (body, more) = policy(class, &mut tree);
                 document.body = body;
                 errors.extend(more);
             }
@@ -347,12 +323,23 @@ pub(super) fn without_meta(named: &Named, origin: Origin, tree: &mut Tree) -> Do
     document
 }
 
+/// A policy from what is in its document beside kind and metadata; and all that is wrong with it.
+fn policy(class: Class, tree: &mut Tree) -> (DocumentBody, Vec<FieldError>) {
+    tree.strip(&[], &["status"]);
+    if class.is_admin() { admin_policy::parse(class, tree) } else { ruled::parse(class, tree) }
+}
+
+/// The group of an API's version.
+fn group_of(api: &str) -> &str {
+    api.split_once('/').map_or("", |(group, _)| group)
+}
+
 /// What a policy says whose metadata is wrong.
 fn of_body(class: Class, tree: &mut Tree) -> WrongPolicy {
-    match ruled::parse(class, tree).0 {
+    match policy(class, tree).0 {
         DocumentBody::WrongPolicy(wrong) => *wrong,
         DocumentBody::K8sPolicy(body) => WrongPolicy::of_k8s(&body.spec),
-        DocumentBody::AntreaPolicy(body) | DocumentBody::ClusterPolicy(body) => {
+        DocumentBody::AntreaPolicy(body) | DocumentBody::ClusterPolicy(body) | DocumentBody::AdminPolicy(_, body) => {
             WrongPolicy::of_antrea(class, &body.spec)
         }
         _ => WrongPolicy::unknown(class),
@@ -433,6 +420,8 @@ pub fn is_read(group: &str, word: &str) -> bool {
 pub(super) fn kind(group: &str, kind: &str) -> Option<KnownKind> {
     use Parse::{Other, Policy};
     const ANTREA: &str = "crd.antrea.io/v1beta1";
+    const NETWORK: &str = "policy.networking.k8s.io/v1alpha2";
+    const ADMIN_API: &str = "policy.networking.k8s.io/v1alpha1";
     let (api, is_namespaced, parse) = match (group, kind) {
         ("", "Namespace") => ("v1", false, Other(namespace)),
         ("", "Node") => ("v1", false, Other(|tree, unknown| node::parse(tree, unknown).map(DocumentBody::Node))),
@@ -450,12 +439,15 @@ pub(super) fn kind(group: &str, kind: &str) -> Option<KnownKind> {
         ("networking.k8s.io" | "extensions", "NetworkPolicy") => ("networking.k8s.io/v1", true, Policy),
         ("crd.antrea.io", "NetworkPolicy") => (ANTREA, true, Policy),
         ("crd.antrea.io", "ClusterNetworkPolicy") => (ANTREA, false, Policy),
+        (ADMIN_GROUP, "ClusterNetworkPolicy") => (NETWORK, false, Policy),
+        (ADMIN_GROUP, "AdminNetworkPolicy" | "BaselineAdminNetworkPolicy") => (ADMIN_API, false, Policy),
         ("crd.antrea.io", "Tier") => (ANTREA, false, Other(tier)),
         // What a group says may narrow it.
         ("crd.antrea.io", "ClusterGroup") => {
             (ANTREA, false, Other(|tree, _| without_status(tree).map(DocumentBody::ClusterGroup)))
         }
         ("crd.antrea.io", "Group") => (ANTREA, true, Other(|tree, _| without_status(tree).map(DocumentBody::Group))),
+        ("crd.antrea.io", "ExternalIPPool") => (ANTREA, false, Other(external_ip_pool)),
         ("crd.antrea.io", "Egress") => (ANTREA, false, Other(egress)),
         ("crd.antrea.io", "TrafficControl") => ("crd.antrea.io/v1alpha2", false, Other(traffic_control)),
         _ => return None,
@@ -472,8 +464,9 @@ fn namespace(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<DocumentB
     typed_without_unknown::<Nothing>(tree, unknown).map(|_| DocumentBody::Namespace)
 }
 
-fn node_config(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<DocumentBody, FieldError> {
-    typed_without_unknown(tree, unknown).map(Box::new).map(DocumentBody::NodeConfig)
+/// A field that is not known may be one that is misspelt, and that has a default.
+fn node_config(tree: &mut Tree, _: &mut Vec<FieldError>) -> Result<DocumentBody, FieldError> {
+    boxed(tree).map(DocumentBody::NodeConfig)
 }
 
 fn tier(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<DocumentBody, FieldError> {
@@ -483,21 +476,27 @@ fn tier(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<DocumentBody, 
 
 fn egress(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<DocumentBody, FieldError> {
     let body = egress::parse(tree, unknown)?;
-    narrows(unknown)?;
+    narrows(unknown, "spec.appliedTo")?;
     Ok(DocumentBody::Egress(body))
+}
+
+fn external_ip_pool(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<DocumentBody, FieldError> {
+    let body = external_ip_pool::parse(tree, unknown)?;
+    narrows(unknown, "spec.nodeSelector")?;
+    Ok(DocumentBody::ExternalIpPool(body))
 }
 
 fn traffic_control(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<DocumentBody, FieldError> {
     tree.strip(&[], &["status"]);
     let body = Box::new(typed_without_unknown(tree, unknown)?);
-    narrows(unknown)?;
+    narrows(unknown, "spec.appliedTo")?;
     Ok(DocumentBody::TrafficControl(body))
 }
 
 /// What is not known of whom an object applies to is no field to be left out: it would apply to
 /// others.
-fn narrows(unknown: &mut Vec<FieldError>) -> Result<(), FieldError> {
-    match unknown.iter().position(|error| error.path.starts_with("spec.appliedTo")) {
+fn narrows(unknown: &mut Vec<FieldError>, field: &str) -> Result<(), FieldError> {
+    match unknown.iter().position(|error| error.path.starts_with(field)) {
         Some(place) => Err(unknown.remove(place)),
         None => Ok(()),
     }

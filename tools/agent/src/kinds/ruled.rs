@@ -6,7 +6,6 @@ use super::antrea_policy::{self, Action, AppliedTo};
 use super::k8s_policy::{self, PolicyType};
 use super::selector::Selector;
 use crate::source::{FieldError, Tree, Value, typed};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// A rule, or what is left of one that is not understood.
@@ -39,17 +38,33 @@ pub enum Class {
     Antrea,
     /// ClusterNetworkPolicy of crd.antrea.io.
     Cluster,
+    /// ClusterNetworkPolicy of policy.networking.k8s.io.
+    Network,
+    /// AdminNetworkPolicy.
+    Admin,
+    /// BaselineAdminNetworkPolicy.
+    BaselineAdmin,
 }
+
+/// The group of policies of the Network Policy API.
+pub(super) const ADMIN_GROUP: &str = "policy.networking.k8s.io";
+
+/// Kinds of policies with their groups, and what names of their objects begin with.
+const CLASSES: [(Class, &str, &str, &str); 6] = [
+    (Class::K8s, "networking.k8s.io", "NetworkPolicy", "np"),
+    (Class::Antrea, "crd.antrea.io", "NetworkPolicy", "anp"),
+    (Class::Cluster, "crd.antrea.io", "ClusterNetworkPolicy", "acnp"),
+    (Class::Network, ADMIN_GROUP, "ClusterNetworkPolicy", "acnp:k8s-cnp"),
+    (Class::Admin, ADMIN_GROUP, "AdminNetworkPolicy", "acnp:k8s-anp"),
+    (Class::BaselineAdmin, ADMIN_GROUP, "BaselineAdminNetworkPolicy", "acnp:k8s-banp"),
+];
 
 impl Class {
     /// Of a group and a kind.
     pub fn of(group: &str, kind: &str) -> Option<Self> {
-        match (group, kind) {
-            ("networking.k8s.io" | "extensions", "NetworkPolicy") => Some(Self::K8s),
-            ("crd.antrea.io", "NetworkPolicy") => Some(Self::Antrea),
-            ("crd.antrea.io", "ClusterNetworkPolicy") => Some(Self::Cluster),
-            _ => None,
-        }
+        let group = if group == "extensions" { "networking.k8s.io" } else { group };
+        let found = CLASSES.iter().find(|(_, of, known, _)| *of == group && *known == kind);
+        found.map(|(class, ..)| *class)
     }
 
     /// Of a document that does not say its group.
@@ -57,17 +72,36 @@ impl Class {
         match kind {
             "NetworkPolicy" => Some(Self::K8s),
             "ClusterNetworkPolicy" => Some(Self::Cluster),
+            "AdminNetworkPolicy" => Some(Self::Admin),
+            "BaselineAdminNetworkPolicy" => Some(Self::BaselineAdmin),
             _ => None,
         }
     }
 
+    /// Whether it is a kind of policy.networking.k8s.io.
+    pub fn is_admin(self) -> bool {
+        matches!(self, Self::Network | Self::Admin | Self::BaselineAdmin)
+    }
+
+    /// Whether its objects are of a namespace.
+    pub fn is_namespaced(self) -> bool {
+        matches!(self, Self::K8s | Self::Antrea)
+    }
+
+    fn row(self) -> (&'static str, &'static str, &'static str) {
+        let found = CLASSES.iter().find(|(class, ..)| *class == self);
+        found.map(|(_, group, kind, prefix)| (*group, *kind, *prefix)).unwrap_or_default()
+    }
+
+    /// Its kind and group, as keys of documents have them.
+    pub fn kind(self) -> String {
+        let (group, kind, _) = self.row();
+        format!("{kind}.{group}")
+    }
+
     /// What names of its objects begin with.
     pub fn prefix(self) -> &'static str {
-        match self {
-            Self::K8s => "np",
-            Self::Antrea => "anp",
-            Self::Cluster => "acnp",
-        }
+        self.row().2
     }
 }
 
@@ -107,7 +141,7 @@ impl WrongPolicy {
         Self::ways(class, applied, !spec.ingress.is_empty(), !spec.egress.is_empty())
     }
 
-    fn ways(class: Class, applied: Option<Vec<AppliedTo>>, ingress: bool, egress: bool) -> Self {
+    pub(super) fn ways(class: Class, applied: Option<Vec<AppliedTo>>, ingress: bool, egress: bool) -> Self {
         let is_neither = !ingress && !egress;
         Self { class, applied, ingress: ingress || is_neither, egress: egress || is_neither }
     }
@@ -127,20 +161,20 @@ fn applied_by_rules(sections: [Result<&[Ruled<antrea_policy::Rule>], &FieldError
     Some(all).filter(|all| !all.is_empty())
 }
 
-/// A policy from what is in its document beside kind and metadata; and all that is wrong with it.
+/// A policy of Kubernetes or Antrea from what is in its document beside kind and metadata; and all
+/// that is wrong with it.
 pub(super) fn parse(class: Class, tree: &mut Tree) -> (DocumentBody, Vec<FieldError>) {
-    tree.strip(&[], &["status"]);
     let mut errors = Vec::new();
     let body = match class {
         Class::K8s => k8s(tree, &mut errors),
-        Class::Antrea | Class::Cluster => antrea(class, tree, &mut errors),
+        _ => antrea(class, tree, &mut errors),
     };
     (body, errors)
 }
 
 fn k8s(tree: &mut Tree, errors: &mut Vec<FieldError>) -> DocumentBody {
-    let ingress = rules(tree, "ingress", errors);
-    let egress = rules(tree, "egress", errors);
+    let ingress = rules(tree, "ingress", errors, &typed, &left_of);
+    let egress = rules(tree, "egress", errors, &typed, &left_of);
     match (typed::<k8s_policy::K8sPolicyBody>(tree), ingress, egress) {
         (Ok(mut body), Ok(ingress), Ok(egress)) => {
             (body.spec.ingress, body.spec.egress) = (ingress, egress);
@@ -177,8 +211,8 @@ fn k8s(tree: &mut Tree, errors: &mut Vec<FieldError>) -> DocumentBody {
 }
 
 fn antrea(class: Class, tree: &mut Tree, errors: &mut Vec<FieldError>) -> DocumentBody {
-    let ingress = rules(tree, "ingress", errors);
-    let egress = rules(tree, "egress", errors);
+    let ingress = rules(tree, "ingress", errors, &typed, &left_of);
+    let egress = rules(tree, "egress", errors, &typed, &left_of);
     match (typed::<antrea_policy::AntreaPolicyBody>(tree), ingress, egress) {
         (Ok(mut body), Ok(ingress), Ok(egress)) => {
             (body.spec.ingress, body.spec.egress) = (ingress, egress);
@@ -200,11 +234,14 @@ fn antrea(class: Class, tree: &mut Tree, errors: &mut Vec<FieldError>) -> Docume
     }
 }
 
-/// Takes the rules of a direction out of the tree, each by itself.
-fn rules<T: DeserializeOwned>(
+/// Takes the rules of a direction out of the tree, each by itself; `left` is what is left of one
+/// that is wrong.
+pub(super) fn rules<T>(
     tree: &mut Tree,
     section: &str,
     errors: &mut Vec<FieldError>,
+    read: &dyn Fn(&Tree) -> Result<T, FieldError>,
+    left: &dyn Fn(&Tree) -> WrongRule,
 ) -> Result<Vec<Ruled<T>>, FieldError> {
     let Some(given) = tree.get_mut("spec").and_then(|spec| spec.take(section)) else { return Ok(Vec::new()) };
     let path = format!("spec.{section}");
@@ -216,11 +253,11 @@ fn rules<T: DeserializeOwned>(
     };
     let mut rules = Vec::with_capacity(list.len());
     for (i, tree) in list.iter().enumerate() {
-        rules.push(match typed(tree) {
+        rules.push(match read(tree) {
             Ok(rule) => Ruled::Right(rule),
             Err(error) => {
                 errors.push(error.below(tree.line, &format!("{path}[{i}]")));
-                Ruled::Wrong(left_of(tree))
+                Ruled::Wrong(left(tree))
             }
         });
     }

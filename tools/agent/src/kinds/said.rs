@@ -1,6 +1,6 @@
 //! Words that each policy has some of.
 
-use super::ruled::Class;
+use super::ruled::{ADMIN_GROUP, Class};
 
 /// Words that only policies have.
 const OF_POLICIES: [&str; 2] = ["NetworkPolicy", "policyTypes"];
@@ -11,8 +11,8 @@ const OF_SELECTORS: [&str; 2] = ["podSelector", "appliedTo"];
 /// Kinds that have the latter, too.
 const SELECTING: [&str; 4] = ["ClusterGroup", "Group", "Egress", "TrafficControl"];
 
-/// Words without one of which no policy is Antrea's.
-const OF_ANTREA: [&str; 3] = ["crd.antrea.io", "ClusterNetworkPolicy", "appliedTo"];
+/// Words without one of which no policy is Antrea's, or of policy.networking.k8s.io.
+const OF_ANTREA: [&str; 5] = ["crd.antrea.io", "ClusterNetworkPolicy", "AdminNetworkPolicy", ADMIN_GROUP, "appliedTo"];
 
 /// Which of these words something has.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,6 +64,7 @@ mod tests {
             ("appliedTo", "", Some(Class::Cluster)),
             ("crd.antrea.io NetworkPolicy", "", Some(Class::Cluster)),
             ("ClusterNetworkPolicy", "Egress", Some(Class::Cluster)),
+            ("kind: BaselineAdminNetworkPolicy", "", Some(Class::Cluster)),
             ("crd.antrea.io appliedTo", "Egress", None),
             ("crd.antrea.io podSelector", "ClusterGroupList", None),
             ("kind: Pod", "", None),

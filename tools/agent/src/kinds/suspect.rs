@@ -108,7 +108,12 @@ impl Named {
         if self.is_guessed && !said.is_empty() {
             let (field, reason) = if said == kind {
                 let api = &self.words.api;
-                ("apiVersion", format!("{api:?} has no {kind}; write networking.k8s.io/v1 or crd.antrea.io/v1beta1"))
+                (
+                    "apiVersion",
+                    format!(
+                        "{api:?} has no {kind}; write networking.k8s.io/v1, crd.antrea.io/v1beta1 or policy.networking.k8s.io/v1alpha2"
+                    ),
+                )
             } else {
                 ("kind", format!("{said:?} is no kind; write {kind}"))
             };

@@ -78,10 +78,8 @@ pub(super) fn is_unknown(group: &str, kind: &str) -> bool {
 /// What a kind that is known, and not served, would do.
 pub(super) fn meaning(group: &str, kind: &str) -> &'static str {
     match (group, kind) {
-        ("policy.networking.k8s.io", _) => "policies of this group are not served: this one binds nobody here",
-        ("crd.antrea.io", "ExternalIPPool" | "IPPool") => {
-            "addresses are not given out of pools here: write them where they are used"
-        }
+        ("policy.networking.k8s.io", _) => "policies of this kind are not served: this one binds nobody here",
+        ("crd.antrea.io", "IPPool") => "addresses are not given out of pools here: write them where they are used",
         ("crd.antrea.io", "Traceflow" | "PacketCapture") => "it is not run from documents",
         ("crd.antrea.io" | "multicluster.crd.antrea.io", _) => "it is not served here",
         _ => UNKNOWN,

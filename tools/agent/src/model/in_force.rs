@@ -73,6 +73,10 @@ fn became_wrong(all: &[&Document], before: &Model) -> Option<Document> {
             Class::Cluster => {
                 was(&before.cluster_policies, &name, key, |body| DocumentBody::ClusterPolicy(Box::new(body)))
             }
+            Class::Network | Class::Admin | Class::BaselineAdmin => before
+                .admin_policies
+                .get(&class)
+                .and_then(|items| was(items, &name, key, |body| DocumentBody::AdminPolicy(class, Box::new(body)))),
         };
         was.filter(|was| was.origin.file == document.origin.file)
     });
@@ -97,10 +101,14 @@ impl Model {
             DocumentBody::K8sPolicy(body) => rank(&self.k8s_policies, document, body),
             DocumentBody::AntreaPolicy(body) => rank(&self.antrea_policies, document, body),
             DocumentBody::ClusterPolicy(body) => rank(&self.cluster_policies, document, body),
+            DocumentBody::AdminPolicy(class, body) => {
+                self.admin_policies.get(class).map_or(OTHER, |items| rank(items, document, body))
+            }
             DocumentBody::Tier(body) => rank(&self.tiers, document, body),
             DocumentBody::ClusterGroup(body) => rank(&self.cluster_groups, document, body),
             DocumentBody::Group(body) => rank(&self.groups, document, body),
             DocumentBody::Egress(body) => rank(&self.egresses, document, body),
+            DocumentBody::ExternalIpPool(body) => rank(&self.external_ip_pools, document, body),
             DocumentBody::TrafficControl(body) => rank(&self.traffic_controls, document, body),
             DocumentBody::WrongPolicy(_) | DocumentBody::Wrong { .. } | DocumentBody::LeftOut => OTHER,
         }

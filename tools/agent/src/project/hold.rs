@@ -87,7 +87,7 @@ pub(super) fn key(item: &Item<WrongPolicy>) -> String {
         meta.name.clone()
     };
     match (class, meta.namespace.as_str()) {
-        (Class::Cluster, _) => format!("{}:{name}", class.prefix()),
+        (class, _) if !class.is_namespaced() => format!("{}:{name}", class.prefix()),
         (_, "") => format!("{}:-/{name}", class.prefix()),
         (_, namespace) => format!("{}:{namespace}/{name}", class.prefix()),
     }
@@ -180,7 +180,7 @@ fn policy(name: String, item: &Item<WrongPolicy>, bound: &Bound, applied_to: Vec
             ..policy
         };
     }
-    let kind = if class == Class::Cluster { v1::PolicyKind::AntreaCluster } else { v1::PolicyKind::Antrea };
+    let kind = if class.is_namespaced() { v1::PolicyKind::Antrea } else { v1::PolicyKind::AntreaCluster };
     let rule = |direction: v1::Direction, place: usize, applied_to: &[String]| v1::Rule {
         id: format!("{}-{place}", if direction == v1::Direction::Ingress { "ingress" } else { "egress" }),
         direction: direction.into(),

@@ -30,7 +30,7 @@ impl Memory {
     fn policy(&self, class: Class, key: &str, world: &World<'_>) -> Option<k8s::Policy> {
         let form = match class {
             Class::K8s => Form::K8s(self.k8s.get(key)?),
-            Class::Antrea | Class::Cluster => Form::Antrea(class, self.antrea.get(key)?),
+            _ => Form::Antrea(class, self.antrea.get(key)?),
         };
         let mut told = Vec::new();
         let policy = form.resolve(world, &mut told).ok()?;
@@ -90,18 +90,17 @@ impl Form<'_> {
     pub(super) fn resolve(&self, world: &World<'_>, told: &mut Vec<Problem>) -> Result<k8s::Policy, Box<Problem>> {
         match self {
             Self::K8s(item) => k8s::policy(world, item, told),
-            Self::Antrea(_, item) => antrea::policy(world, item, told),
+            Self::Antrea(class, item) => antrea::policy(world, *class, item, told),
         }
     }
 
     /// The object that its document is about.
     fn document(&self) -> DocumentKey {
-        let (kind, name) = match self {
-            Self::K8s(item) => ("NetworkPolicy.networking.k8s.io", item.meta.full_name()),
-            Self::Antrea(Class::Cluster, item) => ("ClusterNetworkPolicy.crd.antrea.io", item.meta.full_name()),
-            Self::Antrea(_, item) => ("NetworkPolicy.crd.antrea.io", item.meta.full_name()),
+        let name = match self {
+            Self::K8s(item) => item.meta.full_name(),
+            Self::Antrea(_, item) => item.meta.full_name(),
         };
-        (kind.to_owned(), name)
+        (self.class().kind(), name)
     }
 
     fn has_wrong_rules(&self) -> bool {
@@ -127,10 +126,14 @@ impl Projector<'_> {
         let k8s = model.k8s_policies.values().map(Form::K8s);
         let antrea = model.antrea_policies.values().map(|item| Form::Antrea(Class::Antrea, item));
         let cluster = model.cluster_policies.values().map(|item| Form::Antrea(Class::Cluster, item));
+        let admin = model.admin_policies.iter().flat_map(|(class, items)| {
+            let form = |item| Form::Antrea(*class, item);
+            items.values().map(form)
+        });
         self.tell_what_is_off();
         let mut keys = BTreeSet::new();
         self.memory.right.clear();
-        for form in k8s.chain(antrea).chain(cluster) {
+        for form in k8s.chain(antrea).chain(cluster).chain(admin) {
             self.policy(&form);
             keys.insert(form.key());
         }
@@ -144,14 +147,16 @@ impl Projector<'_> {
         self.memory.antrea.retain(|key, _| keys.contains(key));
     }
 
-    /// Policies of Antrea that bind nobody, since the Node does not serve them.
+    /// Policies of Antrea, and those like them, that bind nobody, since the Node does not serve
+    /// them.
     fn tell_what_is_off(&mut self) {
         let model = self.world.model;
         let features = self.world.own.as_ref().ok().and_then(|own| own.spec.features.as_ref());
         if features.and_then(|features| features.antrea_policy) != Some(false) {
             return;
         }
-        for item in model.antrea_policies.values().chain(model.cluster_policies.values()) {
+        let admin = model.admin_policies.values().flat_map(BTreeMap::values);
+        for item in model.antrea_policies.values().chain(model.cluster_policies.values()).chain(admin) {
             let reason = "binds nobody: features.antreaPolicy of the NodeConfig is off";
             self.problems.push(item.origin.warning("", reason));
         }

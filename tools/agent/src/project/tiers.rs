@@ -5,6 +5,9 @@ use crate::problem::{Origin, Problem};
 use crate::resolve::antrea_context::{TIERS, built_in_tier};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Priorities that Antrea keeps to itself: policies of policy.networking.k8s.io have 251 and 254.
+const RESERVED: [u32; 4] = [251, 252, 254, 255];
+
 /// A Tier's document.
 struct Wanted<'a> {
     name: &'a str,
@@ -39,6 +42,9 @@ pub(super) fn tiers(model: &Model, before: &BTreeMap<String, u32>) -> (BTreeMap<
             all.extend(as_it_was(name));
         } else if let Some((known, _)) = TIERS.iter().find(|(_, priority)| *priority == of.priority) {
             refuse(&of, format!("{} is the priority of Tier {known}", of.priority));
+            all.extend(as_it_was(name));
+        } else if RESERVED.contains(&of.priority) || of.priority > 255 {
+            refuse(&of, format!("{} is none of a Tier: 251, 252, 254 and 255 are reserved", of.priority));
             all.extend(as_it_was(name));
         } else {
             wanted.push(of);

@@ -6,29 +6,41 @@ use super::k8s::Policy;
 use super::rule::{Groups, rules};
 use super::world::{Members, World};
 use crate::kinds::antrea_policy::{AntreaPolicyBody, AppliedTo, Rule};
-use crate::kinds::ruled::Ruled;
+use crate::kinds::ruled::{Class, Ruled};
 use crate::model::Item;
 use crate::problem::{Origin, Problem};
 use std::collections::BTreeMap;
 use vswitch_proto::antrea::v1;
 
-/// A policy of Antrea; of a namespace if `item` has one. A rule that is wrong is told in `odd`;
-/// what stands for it is never weaker. An error is about the policy as a whole.
+/// The tier of Admin policies of policy.networking.k8s.io, which no Tier has, as in Antrea.
+const ADMIN_TIER: u32 = 251;
+/// The tier of their Baseline policies: behind the baseline tier, as in Antrea.
+const ADMIN_BASELINE_TIER: u32 = 254;
+
+/// A policy of Antrea, or one that is read as such; of a namespace if `item` has one. A rule that
+/// is wrong is told in `odd`; what stands for it is never weaker. An error is about the policy as a
+/// whole.
 pub fn policy(
     world: &World<'_>,
+    class: Class,
     item: &Item<AntreaPolicyBody>,
     odd: &mut Vec<Problem>,
 ) -> Result<Policy, Box<Problem>> {
     let spec = &item.body.spec;
     let namespace = Some(item.meta.namespace.as_str()).filter(|namespace| !namespace.is_empty());
     let context = Context { world, origin: &item.origin, namespace };
-    let tier = context.tier(spec.tier.as_deref(), odd)?;
-    if !(1.0..=10000.0).contains(&spec.priority) {
+    let tier = match (class.is_admin(), spec.tier.as_deref()) {
+        (true, Some("Admin")) => ADMIN_TIER,
+        (true, _) => ADMIN_BASELINE_TIER,
+        (false, tier) => context.tier(tier, odd)?,
+    };
+    if !class.is_admin() && !(1.0..=10000.0).contains(&spec.priority) {
         return Err(Box::new(item.origin.error("spec.priority", format!("{} is not in 1 to 10000", spec.priority))));
     }
-    let (applied, services) = context.applied("spec.appliedTo", &spec.applied_to, odd)?;
+    let field = if class.is_admin() { "spec.subject" } else { "spec.appliedTo" };
+    let (applied, services) = context.applied(field, &spec.applied_to, odd)?;
     if !spec.applied_to.is_empty() && services.is_empty() && applied.iter().all(|members| members.pods.is_empty()) {
-        odd.push(item.origin.warning("spec.appliedTo", "selects no Pod"));
+        odd.push(item.origin.warning(field, "selects no Pod"));
     }
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     for rule in spec.ingress.iter().chain(&spec.egress) {
@@ -52,6 +64,9 @@ pub fn policy(
             drafts.extend(place.drafts(&context, rule, odd));
         }
     }
+    if tier == ADMIN_BASELINE_TIER {
+        drafts.iter_mut().for_each(|draft| pass_at_the_end(&mut draft.rule));
+    }
     let mut groups = Groups::default();
     let mut applied_to = groups.applied(world, &applied);
     if !services.is_empty() {
@@ -61,12 +76,9 @@ pub fn policy(
     if applied_to.is_empty() && rules.is_empty() {
         return Ok(None);
     }
-    let (prefix, kind) = match namespace {
-        Some(_) => ("anp", v1::PolicyKind::Antrea),
-        None => ("acnp", v1::PolicyKind::AntreaCluster),
-    };
+    let kind = if class.is_namespaced() { v1::PolicyKind::Antrea } else { v1::PolicyKind::AntreaCluster };
     let policy = v1::NetworkPolicy {
-        name: format!("{prefix}:{}", item.meta.full_name()),
+        name: format!("{}:{}", class.prefix(), item.meta.full_name()),
         uid: item.meta.uid.clone(),
         kind: kind.into(),
         tier,
@@ -76,6 +88,13 @@ pub fn policy(
         ..Default::default()
     };
     Ok(Some((policy, groups)))
+}
+
+/// What the last tier passes on passes, since nothing is behind it.
+fn pass_at_the_end(rule: &mut v1::Rule) {
+    if rule.action() == v1::RuleAction::Pass {
+        rule.action = v1::RuleAction::Allow.into();
+    }
 }
 
 /// Pods and Services that a policy may bind of which nothing but this is known; `applied` is None

@@ -1,7 +1,7 @@
 //! Nodes as peers of rules.
 
 use super::claims::parsed;
-use super::net::first_address;
+pub use super::own::gateways;
 use super::selector::{matches, text};
 use super::world::{Members, World};
 use crate::kinds::node;
@@ -49,13 +49,4 @@ impl World<'_> {
 fn addresses(node: &Item<node::NodeBody>) -> Vec<String> {
     let own = ["InternalIP", "ExternalIP"].into_iter().flat_map(|kind| node.body.addresses(kind));
     own.chain(gateways(node)).collect()
-}
-
-/// Addresses of a Node's gateway: of its annotation `vswitch/gateway-addresses`, or the first ones
-/// of its Pods' prefixes.
-pub fn gateways(node: &Item<node::NodeBody>) -> Vec<String> {
-    match node.meta.annotation("gateway-addresses") {
-        Some(text) => text.split(',').map(|address| address.trim().to_owned()).collect(),
-        None => node.body.pod_cidrs().iter().filter_map(|cidr| first_address(cidr)).collect(),
-    }
 }

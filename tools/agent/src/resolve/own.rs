@@ -1,12 +1,11 @@
 //! What this Node is: the NodeConfigs that are about it, and what its Node object says where they
 //! are silent.
 //!
-//! A NodeConfig is about a Node if it has the Node's name, if its `nodeSelector` selects the Node, or
-//! if it is named `default` and has no selector. The one of the Node's name overrides the others
+//! A NodeConfig is about a Node if it has the Node's name, if its `nodeSelector` selects the Node,
+//! or if it is named `default` and has no selector. The one of the Node's name overrides the others
 //! field by field. So one object configures all Nodes, and none needs one of its own.
 
 use super::net::{contains, first_address, is_six, mac_of};
-use super::nodes::gateways;
 use super::selector::{check, matches};
 use crate::kinds::Labels;
 use crate::kinds::node::NodeBody;
@@ -95,6 +94,15 @@ fn base<'a>(model: &'a Model, node: &str, odd: &mut Vec<Problem>) -> Option<&'a 
     }
     let is_for_all = |item: &&Item<NodeConfigBody>| item.body.spec.node_selector.is_none() && node != DEFAULT;
     chosen.or_else(|| model.node_configs.get(DEFAULT).filter(is_for_all))
+}
+
+/// Addresses of a Node's gateway: of its annotation `vswitch/gateway-addresses`, or the first ones
+/// of its Pods' prefixes.
+pub fn gateways(node: &Item<NodeBody>) -> Vec<String> {
+    match node.meta.annotation("gateway-addresses") {
+        Some(text) => text.split(',').map(|address| address.trim().to_owned()).collect(),
+        None => node.body.pod_cidrs().iter().filter_map(|cidr| first_address(cidr)).collect(),
+    }
 }
 
 /// The first text of each family.

@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::group_member::Member;
 
+/// Protocols that have ports.
+const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
+
 /// Bytes of a group's name; what is longer is cut and gets a digest. (The switch takes 512.)
 const NAME_LEN_MAX: usize = 480;
 
@@ -206,10 +209,23 @@ pub fn nameless(world: &World<'_>, origin: &Origin, path: &str, drafts: &[Draft]
     let Some(draft) = drafts.first().filter(|_| !pods.is_empty()) else { return };
     for port in &draft.ports {
         let Ports::Named(protocol, name) = port else { continue };
-        if pods.iter().all(|index| world.pods[*index].named_ports(name, protocol).is_empty()) {
-            odd.push(origin.warning(path, format!("no Pod has a port {name:?} of {protocol}: it matches nothing")));
+        let has = |protocol: &str| pods.iter().any(|index| !world.pods[*index].named_ports(name, protocol).is_empty());
+        // A name of any protocol is one of each, and told once.
+        let is_any = PROTOCOLS.iter().all(|protocol| is_named(draft, protocol, name));
+        match is_any {
+            true if protocol != PROTOCOLS[0] || PROTOCOLS.into_iter().any(has) => {}
+            false if has(protocol) => {}
+            true => odd.push(origin.warning(path, format!("no Pod has a port {name:?}: it matches nothing"))),
+            false => {
+                odd.push(origin.warning(path, format!("no Pod has a port {name:?} of {protocol}: it matches nothing")));
+            }
         }
     }
+}
+
+/// Whether a port of a protocol is among a draft's by this name.
+fn is_named(draft: &Draft, protocol: &str, name: &str) -> bool {
+    draft.ports.iter().any(|port| matches!(port, Ports::Named(of, known) if of == protocol && known == name))
 }
 
 fn rule(

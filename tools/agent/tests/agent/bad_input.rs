@@ -199,8 +199,8 @@ fn names_of_rules_that_are_there_twice_are_told_and_leave_no_rule_out() {
 fn unknown_kinds_are_told_and_left_out_and_those_of_no_meaning_silently() {
     for (api, kind, meaning) in [
         ("v1", "Gadget", "its kind is not known"),
-        ("crd.antrea.io/v1beta1", "ExternalIPPool", "addresses are not given out of pools here"),
-        ("policy.networking.k8s.io/v1alpha1", "AdminNetworkPolicy", "policies of this group are not served"),
+        ("crd.antrea.io/v1beta1", "IPPool", "addresses are not given out of pools here"),
+        ("policy.networking.k8s.io/v1alpha1", "ExternalNetworkSet", "policies of this kind are not served"),
         ("example.com/v1", "Widget", "its kind is not known"),
     ] {
         let (_, problems) = projected(&format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: a}}\n"));

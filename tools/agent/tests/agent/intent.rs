@@ -72,7 +72,7 @@ fn rule(side: &'static str) -> impl Strategy<Value = String> {
 }
 
 /// How a text may be spoilt: what, with what, and whether it still means the same.
-const SPOILS: [(&str, &str); 11] = [
+const SPOILS: [(&str, &str); 19] = [
     ("ports: [{", "ports: [{brandNew: 1, "),
     ("ports: [{", "prts: [{"),
     ("port: 80", "port: 70000"),
@@ -84,9 +84,78 @@ const SPOILS: [(&str, &str); 11] = [
     ("priority: ", "priority: x"),
     ("metadata: {", "metadata: {labels: 5, "),
     ("spec: {", "spec: [{"),
+    ("number: 80", "number: 70000"),
+    ("protocols: [{", "protocols: [{brandNew: 1, "),
+    ("protocols: [{", "protocls: [{"),
+    ("action: Deny", "action: Block"),
+    ("action: Accept", "action: Accept, brandNew: {}"),
+    ("networks: [10", "networks: [x10"),
+    ("subject: {", "subject: {brandNew: {}, "),
+    ("{pods: {", "{brandNew: {"),
 ];
 
+/// A rule of a ClusterNetworkPolicy of policy.networking.k8s.io.
+fn admin_rule(is_ingress: bool) -> impl Strategy<Value = String> {
+    let of_pods = prop_oneof![
+        Just("{namespaces: {}}".to_owned()),
+        selector().prop_map(|pods| format!("{{pods: {{namespaceSelector: {{}}, podSelector: {pods}}}}}")),
+    ];
+    let peer = (of_pods, prop::bool::ANY).prop_map(move |(pods, is_network)| {
+        if is_network && !is_ingress { "{networks: [10.10.0.0/24, 9.9.9.9/32]}".to_owned() } else { pods }
+    });
+    let protocol = prop::sample::select(vec![
+        "{tcp: {destinationPort: {number: 80}}}",
+        "{tcp: {destinationPort: {range: {start: 80, end: 443}}}}",
+        "{udp: {destinationPort: {number: 80}}}",
+    ]);
+    let protocols = prop::collection::vec(protocol.prop_map(str::to_owned), 0..3);
+    let action = prop::sample::select(vec!["Accept", "Deny", "Pass"]);
+    (action, prop::collection::vec(peer, 1..3), protocols).prop_map(move |(action, peers, protocols)| {
+        let side = if is_ingress { "from" } else { "to" };
+        let protocols = if protocols.is_empty() { String::new() } else { format!(", protocols: {}", list(&protocols)) };
+        format!("{{action: {action}, {side}: {}{protocols}}}", list(&peers))
+    })
+}
+
+/// A ClusterNetworkPolicy of policy.networking.k8s.io.
+fn admin_policy(i: usize) -> impl Strategy<Value = Policy> {
+    let rules = (prop::collection::vec(admin_rule(true), 0..3), prop::collection::vec(admin_rule(false), 0..3));
+    let place = (0..100_usize, prop::sample::select(vec!["Admin", "Baseline"]));
+    (place, selector(), rules, spoil()).prop_map(move |((priority, tier), applied, (ingress, egress), spoil)| {
+        let meant = format!(
+            "apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {{name: n{i}}}\n\
+             spec: {{tier: {tier}, priority: {}, subject: {{pods: {{namespaceSelector: {{}}, podSelector: {applied}}}}}, \
+             ingress: {}, egress: {}}}\n",
+            10 * priority + i,
+            list(&ingress),
+            list(&egress)
+        );
+        Policy { written: spoilt(&meant, spoil), meant }
+    })
+}
+
+/// How a policy is spoilt, and at which of the places where it can be; None: it is not.
+fn spoil() -> impl Strategy<Value = Option<(usize, usize)>> {
+    prop::option::of((0..SPOILS.len(), 0..4_usize))
+}
+
+/// A text at one of the places where it can be spoilt so.
+fn spoilt(meant: &str, spoil: Option<(usize, usize)>) -> String {
+    let written = spoil.and_then(|(spoil, place)| {
+        let (right, wrong) = SPOILS[spoil];
+        let places: Vec<usize> = meant.match_indices(right).map(|(at, _)| at).collect();
+        let at = *places.get(place % places.len().max(1))?;
+        Some(format!("{}{wrong}{}", &meant[..at], &meant[at + right.len()..]))
+    });
+    written.unwrap_or_else(|| meant.to_owned())
+}
+
+/// A policy of any kind.
 fn policy(i: usize) -> impl Strategy<Value = Policy> {
+    prop_oneof![3 => other_policy(i), 2 => admin_policy(i)]
+}
+
+fn other_policy(i: usize) -> impl Strategy<Value = Policy> {
     let class = prop::sample::select(vec!["K8s", "Antrea", "Cluster"]);
     let action = || prop::sample::select(vec!["Allow", "Drop", "Reject", "Pass"]);
     let rules =
@@ -94,7 +163,7 @@ fn policy(i: usize) -> impl Strategy<Value = Policy> {
     let namespace = prop::sample::select(vec!["x", "y"]);
     let tier = prop::sample::select(vec!["emergency", "application", "baseline"]);
     let place = (1..4_u32, tier, namespace);
-    (class, place, selector(), rules, prop::option::of((0..SPOILS.len(), 0..4_usize))).prop_map(
+    (class, place, selector(), rules, spoil()).prop_map(
         move |(class, (priority, tier, namespace), applied, (ingress, egress), spoil)| {
             let with_action = |(action, rule): &(&str, String)| match class {
                 "K8s" => format!("{{{rule}}}"),
@@ -126,14 +195,7 @@ fn policy(i: usize) -> impl Strategy<Value = Policy> {
                 "apiVersion: {api}\nkind: {kind}\nmetadata: {{name: n{i}{meta}}}\nspec: {{{head}{}}}\n",
                 sections.concat()
             );
-            // At one of the places where it can be spoilt so.
-            let written = spoil.and_then(|(spoil, place)| {
-                let (right, wrong) = SPOILS[spoil];
-                let places: Vec<usize> = meant.match_indices(right).map(|(at, _)| at).collect();
-                let at = *places.get(place % places.len().max(1))?;
-                Some(format!("{}{wrong}{}", &meant[..at], &meant[at + right.len()..]))
-            });
-            Policy { written: written.unwrap_or_else(|| meant.clone()), meant }
+            Policy { written: spoilt(&meant, spoil), meant }
         },
     )
 }

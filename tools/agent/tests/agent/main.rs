@@ -5,6 +5,7 @@
 #![allow(unreachable_pub)] // a program has no other crate that it could be reached from
 
 mod addresses;
+mod admin_policies;
 mod attached;
 mod bad_input;
 mod binary;
@@ -31,7 +32,9 @@ mod named_ports;
 mod nameless;
 mod names;
 mod node_addresses;
+mod one_config;
 mod one_name;
+mod pools;
 mod property;
 mod restart;
 mod restarted;

@@ -228,6 +228,8 @@ fn what_is_saved_is_what_is_loaded() {
     let all = [
         "apiVersion: crd.antrea.io/v1alpha2\nkind: TrafficControl\nmetadata: {name: t}\nspec: {appliedTo: {}, direction: Both, action: Mirror, targetPort: {vxlan: {remoteIP: 1.2.3.4}}}\n",
         "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: a}\nspec: {clusterIP: 10.96.0.10, selector: {app: 5}, ports: [{port: 80}]}\n",
+        "apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {name: p}\nspec: {tier: Admin, priority: 0, subject: {namespaces: {}}, ingress: [{action: Pass, from: [{namespaces: {}}], protocols: [{destinationNamedPort: x}]}, {action: Deny}], egress: [{action: Accept, to: [{networks: [10.0.0.0/8]}, {domainNames: ['*.a.b']}, {nodes: {}}]}]}\n",
+        "apiVersion: crd.antrea.io/v1beta1\nkind: ExternalIPPool\nmetadata: {name: x}\nspec: {ipRanges: [{cidr: 10.0.0.0/8}], subnetInfo: {gateway: 10.0.0.1, prefixLength: 8}, nodeSelector: {matchLabels: {a: b}}}\n",
         "apiVersion: crd.antrea.io/v1beta1\nkind: Group\nmetadata: {name: g, namespace: a}\nspec: {ipBlocks: [{cidr: 10.0.0.0/8}]}\n",
         "apiVersion: crd.antrea.io/v1beta1\nkind: ClusterNetworkPolicy\nmetadata: {name: p, deletionTimestamp: now}\nspec: {priority: 0.1, appliedTo: [{podSelector: {}}], ingress: [{action: Allow, from: [{namespaces: {match: Self}}], ports: [{protocol: TCP, port: 80, endPort: 90}, {port: x}]}, {action: Allow, protocols: [{icmp: {icmpType: 8}}, {igmp: {igmpType: 17}}], to: 5}, {action: Allow, l7Protocols: [{http: {host: x}}, {tls: {sni: y}}], toServices: []}]}\n",
         "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: s, namespace: a, labels: {kubernetes.io/service-name: s}}\naddressType: IPv4\nendpoints: [{addresses: [10.0.0.1], conditions: {ready: true}, targetRef: {kind: Pod, name: x}, hints: {forZones: [{name: z}]}}]\nports: [{name: x, port: 80, protocol: TCP}]\n",
@@ -247,7 +249,7 @@ fn what_is_saved_is_what_is_loaded() {
         let loaded: (Vec<Document>, Vec<Problem>) = serde_json::from_str(&saved).expect("it can be loaded");
         assert_eq!(format!("{loaded:#?}"), format!("{:#?}", (documents, problems)), "{text}");
     }
-    assert_eq!(kinds.len(), 16, "each body that is kept (what is left out is not): {kinds:?}");
+    assert_eq!(kinds.len(), 18, "each body that is kept (what is left out is not): {kinds:?}");
 }
 
 /// A Pod or Node whose addresses are not there any more keeps those of before, over starts, too.

@@ -135,9 +135,8 @@ fn what_is_not_served_harms_nothing_beside() {
             "spec.ingress[0].from[0].scope: only the cluster itself is served: left out",
         ),
         (
-            "apiVersion: crd.antrea.io/v1beta1\nkind: ExternalIPPool\nmetadata: {name: x}\nspec: {ipRanges: []}\n"
-                .to_owned(),
-            "ExternalIPPool is left out: addresses are not given out of pools here: write them where they are used",
+            "apiVersion: crd.antrea.io/v1beta1\nkind: IPPool\nmetadata: {name: x}\nspec: {ipRanges: []}\n".to_owned(),
+            "IPPool is left out: addresses are not given out of pools here: write them where they are used",
         ),
     ] {
         let (projection, problems) = accepted(&format!("{document}{beside}"));

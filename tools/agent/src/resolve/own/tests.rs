@@ -93,6 +93,17 @@ fn of_several_that_select_a_node_the_first_by_name_counts() {
     assert!(told.contains("NodeConfig y: spec.nodeSelector: selects Node n1, and so does NodeConfig x"), "{told}");
     let rest = right("n2", &all);
     assert_eq!((rest.spec.bridge.as_deref(), rest.odd.len()), (Some("rest"), 0));
+    // What is not understood selects nobody.
+    for selector in
+        ["5", "{matchLabel: {rack: b}}", "{matchLabels: {'a b': c}}", "{matchExpressions: [{key: a, operator: Is}]}"]
+    {
+        let odd = config("odd", &format!("{{nodeSelector: {selector}, bridge: odd}}"));
+        assert_eq!(
+            right("n2", &[odd, config("default", "{bridge: rest}")]).spec.bridge.as_deref(),
+            Some("rest"),
+            "{selector}"
+        );
+    }
 }
 
 #[test]
@@ -102,7 +113,7 @@ fn a_node_that_nothing_is_known_of_is_told() {
         ("n1", vec![config("n2", "{}")], "NodeConfig n1: is not there"),
         ("new", vec![config("default", "{}")], "NodeConfig default: spec.gateway.mac: is absent"),
         // What is meant for the Node alone is not replaced by what is meant for others.
-        ("n1", vec![config("default", "{}"), config("n1", "{gateway: {mac: x}}")], "n1: is not understood"),
+        ("n1", vec![config("default", "{}"), config("n1", "{bridge: [x]}")], "n1: is not understood"),
     ] {
         let told = of(node, &configs).expect_err("it is not known");
         assert!(told.iter().any(|told| told.contains(line)), "{line}: {told:?}");

@@ -10,10 +10,10 @@ use vswitch_proto::antrea::v1::{self, Direction, PolicyKind, Protocol, RuleActio
 /// The first packet of a connection, from one address to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
-    from: String,
-    to: String,
-    protocol: Protocol,
-    port: u32,
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) protocol: Protocol,
+    pub(crate) port: u32,
 }
 
 #[derive(Debug, Default)]
