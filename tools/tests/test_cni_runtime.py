@@ -58,8 +58,8 @@ class CniRuntime(unittest.TestCase):
                 for short in ("client", "stranger"):
                     machine.expect(f"{short} reaches {address}", lambda s=short, a=address: ping(s, a), self.bed.log)
             peers = [{"podSelector": {"matchLabels": {"app": "client"}}}]
-            policy = document("networking.k8s.io/v1", "NetworkPolicy", "web", "default",
-                              spec={"podSelector": {"matchLabels": {"app": "web"}}, "policyTypes": ["Ingress"], "ingress": [{"from": peers}]})
+            spec = {"podSelector": {"matchLabels": {"app": "web"}}, "policyTypes": ["Ingress"], "ingress": [{"from": peers}]}
+            policy = document("networking.k8s.io/v1", "NetworkPolicy", "web", "default", spec=spec)
             self.bed.write_cluster(pods, [policy])
             for address in made["web"].addresses():
                 machine.expect(f"the policy denies {address}", lambda a=address: not ping("stranger", a), self.bed.log)

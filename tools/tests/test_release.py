@@ -137,7 +137,8 @@ class Release(unittest.TestCase):
     def test_steps_in_order(self):
         said = self.run_release()
         others, instrumented, training, merge, trained = self.calls()
-        self.assertTrue(others.startswith("cargo build --locked --profile release -p vsctl -p vswitch-agent -p vsgen |"), others)
+        packages = "-p vsctl -p vswitch-agent -p vswitch-cni -p vsgen"
+        self.assertTrue(others.startswith(f"cargo build --locked --profile release {packages} |"), others)
         self.assertNotIn("profile-", others.split("|")[1])
         common = "-p vswitchd --bin vswitchd"
         build = "cargo build --release --locked --target x86_64-unknown-linux-gnu --target-dir"
@@ -147,7 +148,7 @@ class Release(unittest.TestCase):
         raw = " ".join(f"{self.training}/profiles/default_{number}.profraw" for number in (1, 2))
         self.assertEqual(merge, f"llvm-profdata merge -o {profile} {raw}")
         self.assertEqual(trained, f"{build} {self.trained} {common} | {self.usual} -Cprofile-use={profile} | none")
-        self.assertEqual({path.name for path in self.result.iterdir()}, {"vswitchd", "vsctl", "vswitch-agent", "vsgen"})
+        self.assertEqual({path.name for path in self.result.iterdir()}, {"vswitchd", "vsctl", "vswitch-agent", "vswitch-cni", "vsgen"})
         self.assertIn("-Cprofile-use=", (self.result / "vswitchd").read_text())
         self.assertIn("perf/run --bin-dir target/trained", said)
 

@@ -26,6 +26,10 @@ pub struct Attachment {
 /// Attachments by "namespace/name" of their Pods.
 pub type Attachments = BTreeMap<String, Attachment>;
 
+/// The annotation of a mirror Pod that has the UID of its static Pod (`kubelet`'s
+/// `ConfigHashAnnotationKey`).
+const STATIC_UID: &str = "kubernetes.io/config.hash";
+
 /// The kind of a Pod in a document's key.
 const POD: &str = "Pod.";
 
@@ -56,7 +60,7 @@ fn write(document: &mut Document, attachment: &Attachment, node: &str) {
         DocumentBody::Wrong { pod: Some(pod), .. } => is_here(pod),
         _ => false,
     };
-    if is_its && is_same(&document.meta.uid, &attachment.uid) {
+    if is_its && is_same(&document.meta, &attachment.uid) {
         annotate(&mut document.meta, attachment);
     }
     if let Some(left) = &mut document.left {
@@ -64,8 +68,11 @@ fn write(document: &mut Document, attachment: &Attachment, node: &str) {
     }
 }
 
-fn is_same(uid: &str, other: &str) -> bool {
-    uid.is_empty() || other.is_empty() || uid == other
+/// Whether a document is of the Pod with a UID, as far as both are known. A runtime knows the UID
+/// of a static Pod. Its mirror in the API server has another one, and that one as an annotation.
+fn is_same(meta: &Meta, uid: &str) -> bool {
+    let is_static = || meta.annotations.get(STATIC_UID).is_some_and(|own| own == uid);
+    meta.uid.is_empty() || uid.is_empty() || meta.uid == uid || is_static()
 }
 
 fn annotate(meta: &mut Meta, attachment: &Attachment) {
@@ -139,6 +146,9 @@ mod tests {
     fn a_pod_that_replaces_another_one_has_nothing_of_it() {
         let attached = attach(pod(", uid: u2", "nodeName: n1"), &attachments("u1"), NODE);
         assert_eq!((attached.len(), annotation(&attached[0], "port")), (1, None));
+        let mirror = ", uid: u2, annotations: {kubernetes.io/config.hash: u1}";
+        let attached = attach(pod(mirror, "nodeName: n1"), &attachments("u1"), NODE);
+        assert_eq!(annotation(&attached[0], "port").as_deref(), Some("web-1"), "the mirror of a static Pod");
         for spec in ["nodeName: n2", "nodeName: n1, hostNetwork: true"] {
             let attached = attach(pod("", spec), &attachments(""), NODE);
             assert_eq!((attached.len(), annotation(&attached[0], "port")), (1, None), "{spec}");

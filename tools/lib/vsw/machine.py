@@ -14,7 +14,7 @@ HUGEPAGES = Path(os.environ.get("VSWITCH_HUGEPAGES_DIR", "/sys/kernel/mm/hugepag
 PR_SET_PDEATHSIG = 1
 # Seconds for what must happen: where others keep the machine busy it may take long, elsewhere
 # nobody waits for that. For what must not happen see `antrea.actions.DENIED_LIMIT`.
-PATIENCE_S = 15
+PATIENCE_S = 60
 _libc = ctypes.CDLL(None, use_errno=True)
 
 

@@ -127,6 +127,8 @@ fn wrong(status: &Status) -> PortError {
     let words = status.message().to_owned();
     match status.code() {
         Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => PortError::Away(words),
+        // It is stopping, or the port's device was not ready.
+        Code::FailedPrecondition => PortError::Away(words),
         _ => PortError::Refused(words),
     }
 }

@@ -61,10 +61,11 @@ async fn ports(shared: &Shared, told: &mut BTreeSet<Key>) {
         let owned: Vec<(Key, &str)> = ports.iter().filter_map(|port| Some((owner(port)?, name(port)))).collect();
         for (key, port) in &owned {
             let _lock = shared.lock(key).await;
-            if shared.record(key).is_none_or(|record| record.host != *port)
-                && let Err(error) = shared.ports.delete(&bridge, port).await
-            {
-                tracing::debug!("cni: port {port}: {}", shown(error.words()));
+            if shared.record(key).is_none_or(|record| record.host != *port) {
+                match shared.ports.delete(&bridge, port).await {
+                    Ok(()) => tracing::info!("cni: port {port} of {key} has no attachment: it is deleted"),
+                    Err(error) => tracing::debug!("cni: port {port}: {}", shown(error.words())),
+                }
             }
         }
         let has = |record: &Record| owned.iter().any(|(key, port)| (key, *port) == (&record.key, &record.host));

@@ -17,6 +17,8 @@ GATEWAY, TUNNEL = "antrea-gw0", "antrea-tun0"
 GATEWAY_MAC, GATEWAY_IP = "02:00:00:0a:00:01", "10.10.0.1"
 CIDR = "10.10.0.0/24"
 PERIOD_MS = "100"
+# Interfaces that some kernels have in each network namespace.
+BUILT_IN = re.compile(r"(tunl|sit|ip6tnl|gre|gretap|erspan|ip_vti|ip6_vti|ip6gre)0$")
 
 
 class Bed(Spaces):
@@ -74,7 +76,7 @@ class Bed(Spaces):
 
     def log(self):
         """What the agent logged."""
-        return (self.directory / "agent.log").read_text(errors="replace")[-4000:]
+        return (self.directory / "agent.log").read_text(errors="replace")[-1500:]
 
     def told(self):
         """What the switch says of its objects."""
@@ -115,7 +117,7 @@ class Bed(Spaces):
     def links(self):
         """Interfaces of the Node but its own."""
         found = {link["ifname"] for link in json.loads(self.ip(NODE, "-j", "link", "show"))}
-        return sorted(name for name in found - {"lo", GATEWAY} if not re.match(r"(tunl|sit|ip6tnl|gre|erspan|ip_vti|ip6_vti|ip6gre)\w*0$", name))
+        return sorted(name for name in found - {"lo", GATEWAY} if not BUILT_IN.match(name))
 
     def files(self):
         """Files of attachments, and addresses that host-local has given."""
@@ -166,5 +168,5 @@ def documents():
 def pod_document(pod):
     """A Pod as the API server has it before its sandbox is made: (name, UID, labels)."""
     name, uid, labels = pod
-    return document("v1", "Pod", name, "default", {"labels": labels, "uid": uid}, spec={"nodeName": NODE_NAME, "containers": [{"name": "c"}]},
-                    status={"phase": "Pending"})
+    spec = {"nodeName": NODE_NAME, "containers": [{"name": "c"}]}
+    return document("v1", "Pod", name, "default", {"labels": labels, "uid": uid}, spec=spec, status={"phase": "Pending"})

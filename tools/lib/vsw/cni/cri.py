@@ -74,6 +74,7 @@ class Runtime:
         """`namespace` is the Node's. Mounts are the machine's: agents find the Pods' namespaces."""
         self.directory = Path(directory)
         self.socket = self.directory / "containerd.sock"
+        cgroups()
         self._plugins(plugin, config)
         (self.directory / "config.toml").write_text(self._config())
         with open(self.directory / "containerd.log", "ab") as log:
@@ -82,7 +83,8 @@ class Runtime:
         defer(machine.end, self.process)
         machine.expect("containerd answers", self._answers, self.log)
         image(self.directory / "image.tar")
-        machine.output(["ctr", "-a", self.socket, "-n", "k8s.io", "images", "import", "--snapshotter", "native", self.directory / "image.tar"])
+        ctr = ["ctr", "-a", self.socket, "-n", "k8s.io"]
+        machine.output([*ctr, "images", "import", "--snapshotter", "native", self.directory / "image.tar"])
 
     def _plugins(self, plugin, config):
         bin_dir, conf_dir = self.directory / "bin", self.directory / "net.d"
@@ -133,12 +135,15 @@ conf_dir = "{self.directory}/net.d"
     def call(self, method, fields):
         """One call; its answer, decoded. Failure with the words of gRPC when it is refused."""
         body = encode(fields)
-        argv = ["curl", "-sS", "--http2-prior-knowledge", "--unix-socket", self.socket, "-D", "/dev/stderr", "-H", "content-type: application/grpc",
-                "-H", "te: trailers", "--data-binary", "@-", "--max-time", machine.PATIENCE_S, f"http://localhost/{SERVICE}/{method}"]
-        done = subprocess.run([str(word) for word in argv], input=b"\0" + struct.pack("!I", len(body)) + body, capture_output=True, check=False)
-        head = dict(line.split(": ", 1) for line in done.stderr.decode(errors="replace").replace("\r", "").splitlines() if ": " in line)
+        argv = ["curl", "-sS", "--http2-prior-knowledge", "--unix-socket", self.socket, "-D", "/dev/stderr",
+                "-H", "content-type: application/grpc", "-H", "te: trailers", "--data-binary", "@-",
+                "--max-time", machine.PATIENCE_S, f"http://localhost/{SERVICE}/{method}"]
+        framed = b"\0" + struct.pack("!I", len(body)) + body
+        done = subprocess.run([str(word) for word in argv], input=framed, capture_output=True, check=False)
+        said = done.stderr.decode(errors="replace")
+        head = {name: text.strip() for name, _, text in (line.partition(":") for line in said.splitlines())}
         if done.returncode or head.get("grpc-status") != "0":
-            raise Failure(f"{method}: status {head.get('grpc-status')}: {head.get('grpc-message') or done.stderr.decode(errors='replace')}")
+            raise Failure(f"{method}: status {head.get('grpc-status')}: {head.get('grpc-message') or said}")
         return decode(done.stdout[5:])
 
     def sandbox(self, name, uid, namespace="default"):
@@ -190,6 +195,23 @@ def _namespaces():
     return {path.name for path in Path("/run/netns").glob("cni-*")}
 
 
+def cgroups():
+    """Mounts what the kernel has of cgroups, if nothing is there: /sys may be a new one."""
+    top = Path("/sys/fs/cgroup")
+    if any(top.iterdir()):
+        return
+    lines = [line.split(":") for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    groups = [names for _, names, _ in lines if names]
+    if not groups:
+        machine.output(["mount", "-t", "cgroup2", "cgroup2", top])
+        return
+    machine.output(["mount", "-t", "tmpfs", "tmpfs", top])
+    for names in groups:
+        directory = top / names.removeprefix("name=")
+        directory.mkdir()
+        machine.output(["mount", "-t", "cgroup", "-o", names, "cgroup", directory])
+
+
 def image(file):
     """Writes an image with a static busybox, as `docker save` does."""
     layer = io.BytesIO()
@@ -209,7 +231,8 @@ def image(file):
     text = json.dumps(config).encode()
     manifest = [{"Config": f"{sha256(text).hexdigest()}.json", "RepoTags": [IMAGE], "Layers": [f"{digest}/layer.tar"]}]
     with tarfile.open(file, "w") as tar:
-        for name, data in ((manifest[0]["Config"], text), (manifest[0]["Layers"][0], layer.getvalue()), ("manifest.json", json.dumps(manifest).encode())):
+        files = {manifest[0]["Config"]: text, manifest[0]["Layers"][0]: layer.getvalue(), "manifest.json": json.dumps(manifest).encode()}
+        for name, data in files.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))

@@ -46,7 +46,9 @@ enum Progress {
     GivenUp,
     /// It is there, or failed, for the call that waits.
     Done(Box<Result<OpenPort, String>>),
-    /// Nothing is left of it.
+    /// The call that waited has it, and makes it the port's.
+    Taken,
+    /// Nobody waited, and nothing is left of it.
     Over,
 }
 
@@ -113,7 +115,7 @@ impl Opening {
         let mut state = self.state.lock();
         loop {
             if matches!(*state, Progress::Done(_)) {
-                let Progress::Done(result) = std::mem::replace(&mut *state, Progress::Over) else { continue };
+                let Progress::Done(result) = std::mem::replace(&mut *state, Progress::Taken) else { continue };
                 return result.map_err(NotOpened::Failed);
             }
             let stopping = stops();
@@ -192,6 +194,7 @@ mod tests {
             scope.spawn(|| opening.work(opened));
             opening.wait(Duration::from_secs(60), || false).expect("a device");
         });
+        assert!(!opening.is_over(), "the port is not taken away before it has its device");
         let opening = Opening::new(false);
         opening.work(|| Err("no such device".to_owned()));
         let failed = opening.wait(Duration::ZERO, || false);
