@@ -189,6 +189,12 @@ impl Agent {
         &self.projection
     }
 
+    /// What Egresses lack that name a pool.
+    #[cfg(feature = "cluster")]
+    pub fn lacking(&self) -> crate::assign::Lacking {
+        crate::assign::lacking(&self.model)
+    }
+
     /// What is wrong or odd.
     pub fn problems(&self) -> &[Problem] {
         &self.problems

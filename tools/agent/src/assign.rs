@@ -13,16 +13,23 @@
 //! **Threads**: one task of the agent's runtime.
 
 use crate::feedback::second;
+use crate::kinds::egress::EgressBody;
 use crate::lease::{Lease, PERIOD};
+use crate::model::{Item, Model};
+use crate::pools::{self, Claim, NoAddress};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::{Client, Error};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use vswitch_net_types::shown;
+
+/// Egresses in a row: the API server has others to serve.
+const BURST_MAX: usize = 50;
 
 /// What an Egress is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +42,63 @@ pub struct Assignment {
 
 /// What Egresses are to have and have not, by their names.
 pub type Lacking = BTreeMap<String, Assignment>;
+
+/// What Egresses that name a pool have not, as it is to be.
+pub fn lacking(model: &Model) -> Lacking {
+    let of_pool = |item: &Item<EgressBody>| {
+        let spec = &item.body.spec;
+        spec.external_ip_pool.clone().filter(|pool| !pool.is_empty() && spec.egress_ips.is_empty())
+    };
+    let claims: Vec<Claim> = model.egresses.iter().filter_map(|(egress, item)| claim(egress, item, of_pool(item)?)).collect();
+    if claims.is_empty() {
+        return Lacking::new();
+    }
+    let others = model.egresses.values().filter(|item| of_pool(item).is_none());
+    let others = others.flat_map(|item| item.body.spec.egress_ips.iter().chain([&item.body.spec.egress_ip]));
+    let of_nodes = model.nodes.values().flat_map(|node| node.body.addresses("InternalIP"));
+    let others: BTreeSet<IpAddr> = others.cloned().chain(of_nodes).filter_map(|text| text.parse().ok()).collect();
+    let specs = model.external_ip_pools.iter().map(|(name, item)| (name.clone(), item.body.spec.clone())).collect();
+    let ready = model.nodes.iter().filter(|(_, node)| node.body.is_ready());
+    let ready = ready.map(|(name, node)| (name.clone(), node.meta.labels.clone())).collect();
+    let addresses = pools::allocate(&specs, &claims, &others);
+    let assigned = claims.iter().filter_map(|claim| {
+        let address = *addresses.get(&claim.egress)?;
+        let pool = specs.get(&claim.pool);
+        let node = pool.zip(address.ok()).and_then(|(pool, address)| pools::node(pool, address, &ready));
+        let assignment = Assignment {
+            address: address.map(|address| address.to_string()).map_err(|why| words(why, claim)),
+            node: node.map(str::to_owned).ok_or_else(|| format!("no Node of ExternalIPPool {} is ready", claim.pool)),
+        };
+        let has = &model.egresses.get(&claim.egress)?.body;
+        (!assignment.is_of(has)).then(|| (claim.egress.clone(), assignment))
+    });
+    assigned.collect()
+}
+
+fn claim(egress: &str, item: &Item<EgressBody>, pool: String) -> Option<Claim> {
+    let text = &item.body.spec.egress_ip;
+    // An address that is none is the Egress's own problem.
+    let address = if text.is_empty() { None } else { Some(text.parse().ok()?) };
+    Some(Claim { egress: egress.to_owned(), pool, address })
+}
+
+fn words(why: NoAddress, claim: &Claim) -> String {
+    let pool = &claim.pool;
+    match why {
+        NoAddress::NoPool => format!("there is no ExternalIPPool {pool}"),
+        NoAddress::Full => format!("ExternalIPPool {pool} has no free address"),
+        NoAddress::Outside => format!("the address is none of ExternalIPPool {pool}"),
+    }
+}
+
+impl Assignment {
+    /// Whether an Egress has it.
+    fn is_of(&self, egress: &EgressBody) -> bool {
+        let (spec, status) = (&egress.spec, &egress.status);
+        let (Ok(address), Ok(node)) = (&self.address, &self.node) else { return false };
+        spec.egress_ip == *address && status.egress_ip == *address && status.egress_node == *node
+    }
+}
 
 /// The task that assigns. It ends with this value.
 #[derive(Debug)]
@@ -85,7 +149,7 @@ async fn follow(client: Client, mut lease: Lease, mut inbox: watch::Receiver<Lac
             changed = inbox.changed() => if changed.is_err() { return },
         }
         let lacking = inbox.borrow_and_update().clone();
-        for (name, assignment) in lacking {
+        for (name, assignment) in lacking.into_iter().take(BURST_MAX) {
             if !lease.is_held() {
                 break;
             }
@@ -106,7 +170,11 @@ async fn write(egresses: &Api<DynamicObject>, name: &str, assignment: &Assignmen
         let patch = json!({"metadata": {"resourceVersion": egress.metadata.resource_version}, "spec": {"egressIP": address}});
         egress = egresses.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     }
-    let status = status(assignment, egress.data.get("status"), &second(Timestamp::now()));
+    let old = egress.data.get("status");
+    let status = status(assignment, old, &second(Timestamp::now()));
+    if old.is_some_and(|old| ["egressNode", "egressIP", "conditions"].iter().all(|field| old[field] == status[field])) {
+        return Ok(());
+    }
     let patch = json!({"metadata": {"resourceVersion": egress.metadata.resource_version}, "status": status});
     egresses.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(|_| ())
 }

@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+#[cfg(feature = "cluster")]
+pub mod assign;
 pub mod attach;
 pub mod cli;
 pub mod cni;

@@ -1,5 +1,5 @@
 //! What the agent does for a cluster beside its switch: it tells the API server what is refused,
-//! and runs Traceflows.
+//! runs Traceflows, and assigns Egresses to Nodes.
 //!
 //! Without `--cluster`, or without the feature, it does nothing.
 
@@ -42,6 +42,7 @@ impl Serving {
 #[cfg(feature = "cluster")]
 mod tasks {
     use super::{Agent, Cli, Following, Problem};
+    use crate::assign::Assigner;
     use crate::feedback::{Feedback, News};
     use crate::source::cluster::{Handle, PLACE};
     use crate::traceflow::Traceflows;
@@ -52,14 +53,16 @@ mod tasks {
         handle: Handle,
         feedback: Feedback,
         traceflows: Traceflows,
+        assigner: Assigner,
     }
 
     impl Tasks {
         pub(super) fn start(cli: &Cli, node: &str, following: &Following) -> Option<Self> {
             let (handle, client) = following.cluster()?.clone();
             let feedback = Feedback::start(client.clone(), node);
+            let assigner = Assigner::start(client.clone(), node);
             let traceflows = Traceflows::start(client, node, cli.socket.clone());
-            Some(Self { handle, feedback, traceflows })
+            Some(Self { handle, feedback, traceflows, assigner })
         }
 
         pub(super) fn follow<'a>(&self, agent: &Agent, problems: impl Iterator<Item = &'a Problem>, is_ready: bool) {
@@ -68,6 +71,9 @@ mod tasks {
                 is_ours.then(|| self.handle.objects(&problem.origin.what).into_iter().next()).flatten()
             };
             self.feedback.tell(News::new(problems, object, is_ready));
+            if is_ready {
+                self.assigner.tell(agent.lacking());
+            }
             let pods = agent.projection().objects.keys().filter(|(kind, _)| *kind == Kind::Pod as i32);
             self.traceflows.local(pods.map(|(_, name)| name.clone()).collect());
         }

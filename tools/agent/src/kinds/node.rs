@@ -34,6 +34,20 @@ pub struct Status {
     /// Its addresses.
     #[serde(default)]
     pub addresses: Vec<Address>,
+    /// The condition Ready, if it has one; the others say nothing here.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+}
+
+/// A condition of a Node.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+pub struct Condition {
+    /// Its name.
+    #[serde(default, rename = "type")]
+    pub kind: String,
+    /// True, False or Unknown.
+    #[serde(default)]
+    pub status: String,
 }
 
 /// An address of a Node.
@@ -49,6 +63,9 @@ pub struct Address {
 
 /// Types of addresses that Kubernetes has.
 const TYPES: [&str; 5] = ["InternalIP", "ExternalIP", "Hostname", "InternalDNS", "ExternalDNS"];
+
+/// The condition of a Node whose kubelet is there (Kubernetes API, `NodeConditionType`).
+const READY: &str = "Ready";
 
 impl NodeBody {
     /// Where its Pods' addresses are from.
@@ -75,6 +92,11 @@ impl NodeBody {
         errors
     }
 
+    /// Whether nobody says that it is not ready.
+    pub fn is_ready(&self) -> bool {
+        self.status.conditions.iter().all(|condition| condition.kind != READY || condition.status == "True")
+    }
+
     /// Its addresses of a type.
     pub fn addresses(&self, kind: &str) -> Vec<String> {
         self.status.addresses.iter().filter(|address| address.kind == kind).map(|a| a.address.clone()).collect()
@@ -86,5 +108,7 @@ pub(super) fn parse(tree: &mut Tree, unknown: &mut Vec<FieldError>) -> Result<No
         &["spec"],
         &["configSource", "externalID", "podPreemptionPolicy", "providerID", "taints", "unschedulable"],
     );
-    typed_without_unknown(tree, unknown)
+    let mut body: NodeBody = typed_without_unknown(tree, unknown)?;
+    body.status.conditions.retain(|condition| condition.kind == READY);
+    Ok(body)
 }
