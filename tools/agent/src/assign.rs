@@ -49,7 +49,8 @@ pub fn lacking(model: &Model) -> Lacking {
         let spec = &item.body.spec;
         spec.external_ip_pool.clone().filter(|pool| !pool.is_empty() && spec.egress_ips.is_empty())
     };
-    let claims: Vec<Claim> = model.egresses.iter().filter_map(|(egress, item)| claim(egress, item, of_pool(item)?)).collect();
+    let claims: Vec<Claim> =
+        model.egresses.iter().filter_map(|(egress, item)| claim(egress, item, of_pool(item)?)).collect();
     if claims.is_empty() {
         return Lacking::new();
     }
@@ -166,8 +167,11 @@ async fn follow(client: Client, mut lease: Lease, mut inbox: watch::Receiver<Lac
 async fn write(egresses: &Api<DynamicObject>, name: &str, assignment: &Assignment) -> Result<(), Error> {
     let mut egress = egresses.get(name).await?;
     let address = assignment.address.clone().unwrap_or_default();
-    if egress.data.pointer("/spec/egressIP").and_then(Value::as_str).unwrap_or_default() != address && !address.is_empty() {
-        let patch = json!({"metadata": {"resourceVersion": egress.metadata.resource_version}, "spec": {"egressIP": address}});
+    if egress.data.pointer("/spec/egressIP").and_then(Value::as_str).unwrap_or_default() != address
+        && !address.is_empty()
+    {
+        let patch =
+            json!({"metadata": {"resourceVersion": egress.metadata.resource_version}, "spec": {"egressIP": address}});
         egress = egresses.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     }
     let old = egress.data.get("status");

@@ -44,7 +44,7 @@ mod tasks {
     use super::{Agent, Cli, Following, Problem};
     use crate::assign::Assigner;
     use crate::feedback::{Feedback, News};
-    use crate::source::cluster::{Handle, PLACE};
+    use crate::source::cluster::Handle;
     use crate::traceflow::Traceflows;
     use vswitch_proto::antrea::v1::Kind;
 
@@ -66,10 +66,7 @@ mod tasks {
         }
 
         pub(super) fn follow<'a>(&self, agent: &Agent, problems: impl Iterator<Item = &'a Problem>, is_ready: bool) {
-            let object = |problem: &Problem| {
-                let is_ours = &*problem.origin.file == PLACE;
-                is_ours.then(|| self.handle.objects(&problem.origin.what).into_iter().next()).flatten()
-            };
+            let object = |problem: &Problem| self.handle.object(&problem.origin);
             self.feedback.tell(News::new(problems, object, is_ready));
             if is_ready {
                 self.assigner.tell(agent.lacking());

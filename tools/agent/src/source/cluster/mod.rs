@@ -32,7 +32,7 @@ mod wire;
 use super::keep::{keep, split};
 use super::{Source, Store};
 use crate::kinds::{Document, DocumentKey};
-use crate::problem::Problem;
+use crate::problem::{Origin, Problem};
 use kube::Client;
 use saved::shard;
 use state::Shared;
@@ -115,18 +115,17 @@ impl Handle {
         self.shared.lost(Instant::now())
     }
 
-    /// The objects that a document may be of, by `what` of its origin: those of all groups that
-    /// have its kind.
-    pub fn objects(&self, what: &str) -> Vec<ObjectRef> {
-        let refs = locked(&self.refs);
-        let Some((kind, full_name)) = what.split_once(' ') else { return Vec::new() };
+    /// The object that a document is of, by its origin.
+    pub fn object(&self, origin: &Origin) -> Option<ObjectRef> {
+        let group = origin.file.strip_prefix(PLACE)?;
+        let group = group.strip_prefix('/').unwrap_or(group);
+        let (kind, full_name) = origin.what.split_once(' ')?;
         let (namespace, name) = full_name.split_once('/').unwrap_or(("", full_name));
-        let object = |(group, version, uid): &(&str, &str, String)| {
-            let api_version = if group.is_empty() { (*version).to_owned() } else { format!("{group}/{version}") };
-            let [kind, namespace, name] = [kind, namespace, name].map(str::to_owned);
-            ObjectRef { api_version, kind, namespace, name, uid: uid.clone() }
-        };
-        refs.0.get(what).into_iter().flatten().map(object).collect()
+        let refs = locked(&self.refs);
+        let (_, version, uid) = refs.0.get(&*origin.what)?.iter().find(|(of, ..)| *of == group)?;
+        let api_version = if group.is_empty() { (*version).to_owned() } else { format!("{group}/{version}") };
+        let [kind, namespace, name] = [kind, namespace, name].map(str::to_owned);
+        Some(ObjectRef { api_version, kind, namespace, name, uid: uid.clone() })
     }
 }
 

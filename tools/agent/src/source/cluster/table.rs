@@ -1,5 +1,6 @@
 //! The kinds that are followed.
 
+use super::PLACE;
 use crate::kinds;
 
 /// Objects of kinds of which each Node, Pod or Service has one or some. Beyond five times the
@@ -45,6 +46,12 @@ impl Kind {
     /// `apiVersion` of a version of it.
     pub(super) fn api(&self, version: &str) -> String {
         if self.group.is_empty() { version.to_owned() } else { format!("{}/{version}", self.group) }
+    }
+
+    /// The file that problems of its objects name: `cluster/crd.antrea.io`. Two groups may have a
+    /// kind of one name.
+    pub(super) fn place(&self) -> String {
+        if self.group.is_empty() { PLACE.to_owned() } else { format!("{PLACE}/{}", self.group) }
     }
 
     /// `apiVersion` of its best version.

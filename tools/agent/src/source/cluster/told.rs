@@ -1,8 +1,8 @@
 //! What objects say: their documents. All else of them is dropped at once.
 
+use super::WEIGHT_MAX;
 use super::object::Object;
 use super::table::Kind;
-use super::{PLACE, WEIGHT_MAX};
 use crate::kinds::{Document, DocumentBody, understand_served};
 use crate::problem::{Origin, Problem};
 use crate::source::{Entry, Tree, Value};
@@ -33,17 +33,17 @@ impl Told {
         if kind.kind == "EndpointSlice" && version == "v1beta1" {
             modernise(&mut tree);
         }
-        let weight = weight(&tree);
+        let (place, weight) = (kind.place(), weight(&tree));
         let mut problems = Vec::new();
         if weight > WEIGHT_MAX {
             // What is left says which object it is: a policy is held as one that is wrong.
             let what = format!("{} {name}", kind.kind);
             let reason = format!("takes {weight} bytes; an object has at most {WEIGHT_MAX}");
-            problems.push(Origin::new(PLACE, 0, &what).error("", reason));
+            problems.push(Origin::new(&place, 0, &what).error("", reason));
             tree.strip(&[], &["spec", "status"]);
         }
         shorten(&mut tree);
-        let (mut documents, more) = understand_served(PLACE, tree);
+        let (mut documents, more) = understand_served(&place, tree);
         documents.retain(|document| !matches!(document.body, DocumentBody::LeftOut));
         problems.extend(more);
         Self { uid, version, documents, problems }
@@ -117,7 +117,7 @@ mod tests {
         );
         assert_eq!((said.uid.as_str(), said.version, said.problems.len()), ("u", "v1", 0));
         assert_eq!(&*said.documents[0].origin.what, "Pod n/p");
-        assert_eq!((&*said.documents[0].origin.file, said.documents[0].origin.line), (PLACE, 0));
+        assert_eq!((&*said.documents[0].origin.file, said.documents[0].origin.line), (&*kind.place(), 0));
         assert!(said.documents[0].is_understood());
         let odd = told("Pod", "v1", "[]");
         assert!(odd.documents.iter().all(|document| !document.is_understood()) && !odd.problems.is_empty());

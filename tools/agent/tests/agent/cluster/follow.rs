@@ -4,6 +4,8 @@ use super::objects::{definition, object, pinned};
 use super::scene::{PATIENCE, Running, Scene};
 use crate::common::NODE;
 use std::process::{Command, Output, Stdio};
+use vswitch_agent::problem::Origin;
+use vswitch_agent::source::cluster::PLACE;
 use vswitch_testapi::{Answer, Cut};
 
 fn scene() -> Scene {
@@ -23,7 +25,7 @@ async fn the_source_is_blind_until_each_kind_was_listed_and_changes_come() {
     let scene = scene();
     scene.server.hurt().hold_lists("networkpolicies.networking.k8s.io");
     let mut running = scene.place.agent(false).await;
-    let is_listed = |running: &Running| !running.handle.objects("Pod p/victim").is_empty();
+    let is_listed = |running: &Running| running.handle.object(&Origin::new(PLACE, 0, "Pod p/victim")).is_some();
     assert!(running.until(is_listed).await, "other kinds are listed");
     assert!(!running.is_known() && !running.handle.knows_all());
     assert!(!running.has("p/victim"), "it is held back");
@@ -40,10 +42,11 @@ async fn the_source_is_blind_until_each_kind_was_listed_and_changes_come() {
     scene.server.delete("networking.k8s.io/v1", "NetworkPolicy", "p", "more").expect("it is there");
     assert!(running.until(|running| !running.has("np:p/more")).await);
     assert_eq!(running.told(), scene.as_files().0);
-    let object = running.handle.objects("NetworkPolicy p/isolate");
-    assert_eq!((object.len(), object[0].api_version.as_str()), (1, "networking.k8s.io/v1"));
-    assert!(!object[0].uid.is_empty() && object[0].namespace == "p" && object[0].name == "isolate");
-    assert!(running.handle.objects("NetworkPolicy p/more").is_empty());
+    let object = running.handle.object(&Origin::new("cluster/networking.k8s.io", 0, "NetworkPolicy p/isolate"));
+    let object = object.expect("it is known");
+    assert_eq!(object.api_version, "networking.k8s.io/v1");
+    assert!(!object.uid.is_empty() && object.namespace == "p" && object.name == "isolate");
+    assert!(running.handle.object(&Origin::new("cluster/networking.k8s.io", 0, "NetworkPolicy p/more")).is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -171,7 +174,7 @@ async fn an_object_that_becomes_wrong_stays_as_it_was_and_an_unknown_field_is_no
     let mut policy = pinned()[7].clone();
     policy["spec"]["newField"] = true.into();
     scene.server.apply(policy).expect("the server takes it");
-    let told = "cluster:0 ClusterNetworkPolicy pin: spec.newField: unknown field; it is of a newer version, and has no effect here";
+    let told = "cluster/crd.antrea.io:0 ClusterNetworkPolicy pin: spec.newField: unknown field; it is of a newer version, and has no effect here";
     assert!(running.until(|running| running.lines().iter().any(|line| line == told)).await, "{:?}", running.lines());
     assert_eq!(running.told(), before);
 }
@@ -189,7 +192,7 @@ async fn print_waits_until_all_is_listed() {
     let scene = scene();
     let Output { status, stdout, stderr } = program(&scene, &["--print"]).output().expect("it runs");
     assert_eq!((status.code(), String::from_utf8_lossy(&stderr).as_ref()), (Some(0), ""));
-    assert!(String::from_utf8_lossy(&stdout).contains("cluster:0 NetworkPolicy p/isolate\n"));
+    assert!(String::from_utf8_lossy(&stdout).contains("cluster/networking.k8s.io:0 NetworkPolicy p/isolate\n"));
     let mut alone = Command::new(env!("CARGO_BIN_EXE_vswitch-agent"));
     alone.args(["--cluster", "--node", NODE, "--print", "--kubeconfig", "/nowhere/kubeconfig"]);
     let Output { status, stderr, .. } = alone.output().expect("it runs");
