@@ -117,7 +117,7 @@ mod tests {
         );
         assert_eq!((said.uid.as_str(), said.version, said.problems.len()), ("u", "v1", 0));
         assert_eq!(&*said.documents[0].origin.what, "Pod n/p");
-        assert_eq!((&*said.documents[0].origin.file, said.documents[0].origin.line), (&*kind.place(), 0));
+        assert_eq!((&*said.documents[0].origin.file, said.documents[0].origin.line), ("cluster", 0));
         assert!(said.documents[0].is_understood());
         let odd = told("Pod", "v1", "[]");
         assert!(odd.documents.iter().all(|document| !document.is_understood()) && !odd.problems.is_empty());
