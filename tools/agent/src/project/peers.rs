@@ -40,7 +40,8 @@ pub(super) fn peer(
         gateway_addresses: net::once(nodes::gateways(item).into_iter().filter(|address| world.has(address)).collect()),
         transport_addresses: net::once(transport_addresses),
         path: path.into(),
-        mac: mac.map(mac_address),
+        // Other ways do not need it. The Node itself may have it for its uplink.
+        mac: mac.filter(|_| path == v1::PeerPath::Uplink).map(mac_address),
         tunnel_port: item.meta.annotation("tunnel-port").unwrap_or_default().to_owned(),
     }))
 }

@@ -18,7 +18,7 @@ const TAG_MAX: u32 = 63;
 
 /// Claims a Traceflow. None: it is somebody else's, there is no tag, or it is over by now.
 pub(super) async fn claim(shared: &Shared, object: &Traceflow) -> Result<Option<Traceflow>, Error> {
-    if let Err(reason) = object.request(vswitch_proto::antrea::v1::TraceflowRole::Sender) {
+    if let Err(reason) = object.request(vswitch_proto::antrea::v1::TraceflowRole::Sender, None) {
         status::fail(&shared.api, object, &reason).await;
         return Ok(None);
     }

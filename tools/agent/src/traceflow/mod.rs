@@ -54,6 +54,7 @@ const KNOWN_MAX: usize = 1000;
 /// What tasks share.
 #[derive(Clone)]
 struct Shared {
+    client: Client,
     api: Api<DynamicObject>,
     node: Arc<str>,
     socket: Arc<Path>,
@@ -72,9 +73,9 @@ impl Traceflows {
     /// Starts the task, in a runtime of tokio. `socket` is the switch's.
     pub fn start(client: Client, node: &str, socket: PathBuf) -> Self {
         let gvk = GroupVersionKind::gvk("crd.antrea.io", "v1beta1", "Traceflow");
-        let api = Api::all_with(client, &ApiResource::from_gvk(&gvk));
+        let api = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
         let (local, of_node) = watch::channel(BTreeSet::new());
-        let shared = Shared { api, node: node.into(), socket: socket.into(), local: of_node };
+        let shared = Shared { client, api, node: node.into(), socket: socket.into(), local: of_node };
         Self { local, task: tokio::spawn(Watch::new(shared).follow()) }
     }
 

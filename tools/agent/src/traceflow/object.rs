@@ -159,8 +159,25 @@ impl Traceflow {
         since.saturating_sub(self.timeout_seconds().into())
     }
 
-    /// What the switch is asked for.
-    pub(super) fn request(&self, role: v1::TraceflowRole) -> Result<v1::Traceflow, String> {
+    /// The Pod that is its destination, as (namespace, name).
+    pub(super) fn destination_pod(&self) -> Option<(&str, &str)> {
+        let destination = &self.spec.as_ref().ok()?.destination;
+        destination.is_pod().then(|| (destination.namespace(), destination.pod.as_str()))
+    }
+
+    /// Of a Pod's addresses the one that its packet goes to: of the packet's family, else the first.
+    pub(super) fn choose<'a>(&self, addresses: &[&'a str]) -> Option<&'a str> {
+        let packet = self.spec.as_ref().ok().map(|spec| &spec.packet);
+        let is_asked = |address: &&&str| match packet {
+            Some(packet) if packet.ipv6_header.is_some() => address.contains(':'),
+            Some(packet) if packet.ip_header.is_some() => !address.contains(':'),
+            _ => true,
+        };
+        addresses.iter().find(is_asked).copied()
+    }
+
+    /// What the switch is asked for. `address` takes the place of a destination of another Node.
+    pub(super) fn request(&self, role: v1::TraceflowRole, address: Option<&str>) -> Result<v1::Traceflow, String> {
         let base = v1::Traceflow {
             name: self.name.clone(),
             tag: self.tag,
@@ -174,7 +191,10 @@ impl Traceflow {
         let spec = self.spec.clone()?;
         Ok(v1::Traceflow {
             source: spec.source.end("spec.source")?,
-            destination: spec.destination.end("spec.destination")?,
+            destination: match address {
+                Some(address) => Some(v1::TraceflowEnd { end: Some(End::Address(address.to_owned())) }),
+                None => spec.destination.end("spec.destination")?,
+            },
             packet: Some(spec.packet.request()?),
             live: spec.live_traffic,
             dropped_only: spec.dropped_only,
@@ -184,9 +204,13 @@ impl Traceflow {
 }
 
 impl Place {
+    fn namespace(&self) -> &str {
+        if self.namespace.is_empty() { "default" } else { &self.namespace }
+    }
+
     /// "namespace/name" of a Pod.
     fn pod_name(&self) -> Option<String> {
-        let namespace = if self.namespace.is_empty() { "default" } else { &self.namespace };
+        let namespace = self.namespace();
         (!self.pod.is_empty()).then(|| format!("{namespace}/{}", self.pod))
     }
 
@@ -200,7 +224,7 @@ impl Place {
         if given > 1 {
             return Err(format!("{field}: give one of pod, service and ip"));
         }
-        let namespace = if self.namespace.is_empty() { "default" } else { &self.namespace };
+        let namespace = self.namespace();
         let end = if let Some(pod) = self.pod_name() {
             Some(End::Pod(pod))
         } else if !self.service.is_empty() {
@@ -267,7 +291,7 @@ mod tests {
     }
 
     fn request(spec: &Value) -> Result<v1::Traceflow, String> {
-        traceflow(spec, &json!({"phase": "Running", "dataplaneTag": 5})).request(v1::TraceflowRole::Sender)
+        traceflow(spec, &json!({"phase": "Running", "dataplaneTag": 5})).request(v1::TraceflowRole::Sender, None)
     }
 
     #[test]

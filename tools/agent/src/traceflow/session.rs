@@ -4,6 +4,9 @@ use super::object::Traceflow;
 use super::status::{self, Written, is_over};
 use super::{READY_MAX, SPREAD, Shared};
 use crate::drive::channel;
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -62,7 +65,8 @@ async fn send(shared: Shared, mut inbox: watch::Receiver<Traceflow>) {
     let limit = Duration::from_secs(u64::from(object.timeout_seconds()) + 1);
     let run = async {
         wait_for_receiver(&shared, &object, &mut inbox).await;
-        let observed = run(&shared, &object, Role::Sender).await?;
+        let address = remote_address(&shared, &object).await?;
+        let observed = run(&shared, &object, Role::Sender, address.as_deref()).await?;
         let result = status::result(&shared.node, Role::Sender, &observed);
         let written = Written { result: Some(result), ..Written::default() };
         write(&shared, &object, &written).await?;
@@ -94,9 +98,30 @@ async fn wait_for_receiver(shared: &Shared, object: &Traceflow, inbox: &mut watc
     }
 }
 
+/// The address of a destination that is a Pod of another Node: the switch does not know its name.
+async fn remote_address(shared: &Shared, object: &Traceflow) -> Result<Option<String>, String> {
+    let Some((namespace, name)) = object.destination_pod() else { return Ok(None) };
+    if object.ends_at(&shared.local.borrow()) {
+        return Ok(None);
+    }
+    let pods: Api<DynamicObject> = Api::namespaced_with(shared.client.clone(), namespace, &pod_resource());
+    let pod = pods.get_opt(name).await.map_err(|error| error.to_string())?;
+    let pod = pod.ok_or_else(|| format!("spec.destination: there is no Pod {namespace}/{name}"))?;
+    let addresses = pod.data.pointer("/status/podIPs").and_then(Value::as_array);
+    let addresses: Vec<&str> = addresses.into_iter().flatten().filter_map(|address| address["ip"].as_str()).collect();
+    let address = object.choose(&addresses).map(str::to_owned);
+    address
+        .map(Some)
+        .ok_or_else(|| format!("spec.destination: Pod {namespace}/{name} has no address of the family yet"))
+}
+
+fn pod_resource() -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Pod"))
+}
+
 async fn receive(shared: Shared, inbox: watch::Receiver<Traceflow>) {
     let object = inbox.borrow().clone();
-    let observed = run(&shared, &object, Role::Receiver).await;
+    let observed = run(&shared, &object, Role::Receiver, None).await;
     let told = match observed {
         Ok(observed) if observed.is_empty() => return,
         Ok(observed) => status::result(&shared.node, Role::Receiver, &observed),
@@ -113,9 +138,14 @@ async fn write(shared: &Shared, object: &Traceflow, written: &Written) -> Result
 }
 
 /// Has the switch run it, until the switch says that it is over.
-async fn run(shared: &Shared, object: &Traceflow, role: Role) -> Result<Vec<v1::TraceflowObservation>, String> {
+async fn run(
+    shared: &Shared,
+    object: &Traceflow,
+    role: Role,
+    address: Option<&str>,
+) -> Result<Vec<v1::TraceflowObservation>, String> {
     let channel = channel(&shared.socket).await.map_err(|error| error.to_string())?;
-    let request = v1::RunTraceflowRequest { traceflow: Some(object.request(role)?) };
+    let request = v1::RunTraceflowRequest { traceflow: Some(object.request(role, address)?) };
     let refused = |status: tonic::Status| format!("the switch of Node {}: {}", shared.node, status.message());
     let mut stream = TraceflowServiceClient::new(channel).run_traceflow(request).await.map_err(refused)?.into_inner();
     let mut observed = Vec::new();

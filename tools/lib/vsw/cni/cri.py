@@ -90,7 +90,7 @@ class Runtime:
         bin_dir, conf_dir = self.directory / "bin", self.directory / "net.d"
         bin_dir.mkdir()
         conf_dir.mkdir()
-        (bin_dir / config["type"]).symlink_to(plugin)
+        (bin_dir / config["type"]).symlink_to(Path(plugin).resolve())
         for name in ("host-local", "loopback"):
             (bin_dir / name).symlink_to(f"/usr/lib/cni/{name}")
         text = {"cniVersion": config["cniVersion"], "name": config["name"], "plugins": [config]}

@@ -14,6 +14,7 @@ from .kubelet import Kubelet
 
 CRDS = machine.ROOT / "deploy" / "crds"
 BRIDGE, GATEWAY, TUNNEL, UPLINK, UNDERLAY, WIRE = "br-int", "antrea-gw0", "antrea-tun0", "uplink", "br-phy", "wire"
+PATCH = ("to-phy", "to-int")  # ends in the Pods' bridge, and in the card's
 OUTSIDE = "172.18.0.1"  # on the wire: the API server, and the world
 API_PORT, OUTSIDE_PORT, HEALTH_PORT = 6443, 8082, 9478
 SERVICE_CIDR = "10.96.0.0/16"
@@ -90,8 +91,10 @@ class Bed(Spaces):
     def start_switch(self, host, dpdk, idle_sleep_us):
         """Starts the switch of a Node, and gives the host its address on the wire."""
         ports = [{"name": GATEWAY, "type": "internal"},
-                 {"name": TUNNEL, "type": "geneve", "no_flood": True, "options": {"remote_ip": "flow", "key": "flow"}}]
+                 {"name": TUNNEL, "type": "geneve", "no_flood": True, "options": {"remote_ip": "flow", "key": "flow"}},
+                 {"name": PATCH[0], "type": "patch", "peer": PATCH[1], "no_flood": True}]
         underlay = [{"name": UPLINK, "type": "af_packet", "interface": UPLINK},
+                    {"name": PATCH[1], "type": "patch", "peer": PATCH[0], "no_flood": True},
                     {"name": UNDERLAY, "type": "internal", "addresses": [f"{host.address}/{LINK_LEN}"]}]
         directory = self.directory / host.name
         directory.mkdir(exist_ok=True)
@@ -117,14 +120,16 @@ class Bed(Spaces):
         self.api, self.kubectl = api, Kubectl(api.kubeconfig, self.names["outside"])
         for file in sorted(CRDS.glob("*.yaml")):
             self.kubectl("apply", "--validate=false", "-f", file)
-        crds = [one["metadata"]["name"] for one in self.kubectl.json("get", "crds")["items"]]
-        self.kubectl("wait", "--for=condition=Established", f"--timeout={machine.PATIENCE_S}s", *(f"crd/{name}" for name in crds))
+        crds = [one["metadata"]["name"] for one in self.kubectl.json("get", "customresourcedefinitions")["items"]]
+        self.kubectl("wait", "--for=condition=Established", f"--timeout={machine.PATIENCE_S}s", *(f"customresourcedefinition/{name}" for name in crds))
         for host in HOSTS:
             spec = {"podCIDR": host.pods, "podCIDRs": [host.pods], "taints": [{"key": "node.vswitch.io/agent-not-ready", "effect": "NoSchedule"}]}
-            self.kubectl.apply(document("v1", "Node", host.name, metadata={"labels": {"kubernetes.io/hostname": host.name}}, spec=spec))
+            self.kubectl.apply(document("v1", "Node", host.name, metadata={
+                "labels": {"kubernetes.io/hostname": host.name}, "annotations": {"vswitch/mac": host.mac}}, spec=spec))
             addresses = [{"type": "InternalIP", "address": host.address}, {"type": "Hostname", "address": host.name}]
             self.kubectl("patch", "node", host.name, "--subresource=status", "--type=merge", "-p", json.dumps({"status": {"addresses": addresses}}))
-        spec = {"bridge": BRIDGE, "serviceCIDRs": [SERVICE_CIDR], "transportInterfaceCIDRs": [f"172.18.0.0/{LINK_LEN}"]}
+        uplink = {"port": PATCH[0], "underlayBridge": UNDERLAY, "nextHops": [{"address": OUTSIDE}]}
+        spec = {"bridge": BRIDGE, "serviceCIDRs": [SERVICE_CIDR], "transportInterfaceCIDRs": [f"172.18.0.0/{LINK_LEN}"], "uplink": uplink}
         self.kubectl.apply(document("vswitch.io/v1", "NodeConfig", "default", spec=spec))
 
     def start_agent(self, host):
@@ -162,7 +167,8 @@ class Bed(Spaces):
         """Starts the container runtime of a Node; it finds the plug-in as it would on a host."""
         directory = self.directory / host.name / "runtime"
         directory.mkdir()
-        config = {"type": "vswitch-cni", "name": "pods", "cniVersion": "1.0.0", "socket": str(self.directory / host.name / "cni.sock"),
+        config = {"type": "vswitch", "name": "pods", "cniVersion": "1.0.0", "socket": str(self.directory / host.name / "cni.sock"),
                   "ipam": {"type": "host-local", "dataDir": str(self.directory / host.name / "ipam")}}
         runtime = Runtime(directory, self.binaries / "vswitch-cni", config, self.stack.callback, self.names[host.short])
         self.kubelets[host] = Kubelet(self.kubectl, host.name, runtime)
+        self.stack.callback(self.kubelets[host].end)

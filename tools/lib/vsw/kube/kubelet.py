@@ -1,8 +1,11 @@
 """What a kubelet does for a Pod: it has the container runtime run it, and tells the API server how
 it is. (The scheduler's part, `nodeName`, is the test's.)"""
 
+import contextlib
+
 from ..antrea.manifests import document
 from ..cni.cri import IMAGE
+from ..machine import Failure
 
 
 class Kubelet:
@@ -12,23 +15,25 @@ class Kubelet:
         self.kubectl, self.node, self.runtime = kubectl, node, runtime
         self.sandboxes = {}
 
-    def run(self, name, labels=None, command=("sleep", "86400"), namespace="default", annotations=None):
+    def run(self, name, labels=None, command=("sleep", "86400"), namespace="default"):
         """Makes a Pod, and waits until it runs; its addresses."""
+        uid = self.declare(name, labels, command, namespace)
+        addresses = self.start(name, uid, command, namespace)
+        self.tell(name, namespace, addresses)
+        return addresses
+
+    def declare(self, name, labels=None, command=("sleep", "86400"), namespace="default"):
+        """Makes the object of a Pod of this Node; its UID."""
         spec = {"nodeName": self.node, "terminationGracePeriodSeconds": 0,
                 "containers": [{"name": "main", "image": IMAGE, "command": list(command)}]}
-        metadata = {"labels": labels or {}, "annotations": annotations or {}}
-        self.kubectl.create(document("v1", "Pod", name, namespace, metadata, spec=spec))
-        return self.start(name, command, namespace)
+        self.kubectl.create(document("v1", "Pod", name, namespace, {"labels": labels or {}}, spec=spec))
+        return self.kubectl.json("get", "pod", name, "-n", namespace)["metadata"]["uid"]
 
-    def start(self, name, command, namespace="default", is_told=True):
-        """Runs a Pod that the API server has. Without `is_told` the API server is away."""
-        uid = self.kubectl.json("get", "pod", name, "-n", namespace)["metadata"]["uid"] if is_told else f"{name}-uid"
+    def start(self, name, uid, command=("sleep", "86400"), namespace="default"):
+        """Runs a Pod; its addresses. The API server hears nothing of it."""
         sandbox = self.sandboxes[namespace, name] = self.runtime.sandbox(name, uid, namespace)
         sandbox.start(*command)
-        addresses = sandbox.addresses()
-        if is_told:
-            self.tell(name, namespace, addresses)
-        return addresses
+        return sandbox.addresses()
 
     def tell(self, name, namespace, addresses):
         """Tells the API server that a Pod runs."""
@@ -39,6 +44,13 @@ class Kubelet:
     def execute(self, name, *words, namespace="default"):
         """Runs a command in a Pod; (exit status, what it printed)."""
         return self.sandboxes[namespace, name].run(*words)
+
+    def end(self):
+        """Ends all Pods that still run: their processes outlive the runtime."""
+        for sandbox in self.sandboxes.values():
+            with contextlib.suppress(Failure):
+                sandbox.remove()
+        self.sandboxes.clear()
 
     def remove(self, name, namespace="default"):
         """Ends a Pod, and removes its object."""

@@ -10,6 +10,7 @@ from .bed import HOSTS, Bed
 from .scenes import Scenes
 
 WIDTH = 72  # of titles
+MANY = 3  # scenes that go wrong tell enough: each needs those before it
 
 
 class Cluster(Table):
@@ -50,6 +51,8 @@ class Cluster(Table):
             self.wrong.append(title)
             say(f"✘ {title:<{WIDTH}}{machine.words_of(error)}")
             self.alive(error)
+            if len(self.wrong) >= MANY:
+                self.judge()
 
     def hints(self):
         """What one can do."""
