@@ -216,7 +216,7 @@ mod tests {
         let assigned = Assignment { address: Ok("10.0.0.1".to_owned()), node: Ok("n1".to_owned()) };
         let first = status(&assigned, None, "1");
         assert_eq!((&first["egressNode"], &first["egressIP"]), (&json!("n1"), &json!("10.0.0.1")));
-        let homeless = Assignment { node: Err("no Node".to_owned()), ..assigned.clone() };
+        let homeless = Assignment { node: Err("no Node".to_owned()), ..assigned };
         let second = status(&homeless, Some(&first), "2");
         assert_eq!((&second["egressNode"], &second["egressIP"]), (&json!(""), &json!("")));
         let [allocated, on_node] = [0, 1].map(|i| second["conditions"][i].clone());

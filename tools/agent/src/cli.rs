@@ -84,6 +84,10 @@ pub struct Cli {
     /// Directory of what was attached for the CNI plug-in.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_CNI_STATE, requires = "cni")]
     pub cni_state: PathBuf,
+    /// Write the container runtime's network configuration to this file once the switch forwards.
+    /// A file that is there stays.
+    #[arg(long, value_name = "PATH", requires = "cni")]
+    pub cni_conf: Option<PathBuf>,
     /// Sync once, and exit.
     #[arg(long, conflicts_with = "print")]
     pub once: bool,

@@ -116,7 +116,8 @@ async fn manifests(cli: &Cli, node: &str, out: &mut (dyn Write + Send)) -> u8 {
 /// The server of the CNI plug-in, if it is asked for.
 async fn attacher(cli: &Cli, wake: &Arc<Notify>) -> Result<Option<Cni>, String> {
     let Some(socket) = &cli.cni else { return Ok(None) };
-    Cni::start(socket, &cli.cni_state, &cli.socket, Arc::clone(wake)).await.map(Some)
+    let cni = Cni::start(socket, &cli.cni_state, &cli.socket, Arc::clone(wake)).await?;
+    Ok(Some(cni.announcing(cli.cni_conf.clone())))
 }
 
 /// Tells the server of the plug-in what became of the attachments of a change.
@@ -194,7 +195,7 @@ async fn watch(
     agent: &mut Agent,
     driver: &mut Driver,
     told: &mut Logged,
-    (mut health, cni): (Health, Option<Cni>),
+    (mut health, mut cni): (Health, Option<Cni>),
     (period, wake): (Duration, &Notify),
 ) -> u8 {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
@@ -230,6 +231,9 @@ async fn watch(
         }
         if let (Some(cni), Some(change), true) = (&cni, change, is_told) {
             tell_attached(cni, change, agent, driver, told);
+        }
+        if let Some(cni) = cni.as_mut().filter(|_| is_ready) {
+            cni.announce();
         }
         health.serving.follow(agent, told.all(), is_ready);
         // What is refused as a whole, a large sync perhaps, is not sent again each period, nor at

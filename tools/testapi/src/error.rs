@@ -15,7 +15,7 @@ pub struct ApiError {
     /// Sentence for people.
     pub message: String,
     /// `details` of the Status object.
-    pub details: Value,
+    pub details: Box<Value>,
     /// Seconds after which the client may ask again.
     pub retry_after: Option<u64>,
     /// The answer is plain text, as Kubernetes gives it for a path that no handler has.
@@ -32,7 +32,7 @@ impl std::error::Error for ApiError {}
 
 impl ApiError {
     pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: json!({}), retry_after: None, plain: false }
+        Self { code, reason, message: message.into(), details: Box::new(json!({})), retry_after: None, plain: false }
     }
 
     fn of(mut self, kind: &Kind, name: &str) -> Self {
@@ -43,7 +43,7 @@ impl ApiError {
         if !kind.group.is_empty() {
             details["group"] = json!(kind.group);
         }
-        self.details = details;
+        *self.details = details;
         self
     }
 
@@ -108,7 +108,7 @@ impl ApiError {
     pub(crate) fn too_large_version(asked: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");
         let mut error = Self::new(504, "Timeout", format!("Timeout: {message}"));
-        error.details = json!({
+        *error.details = json!({
             "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }],
             "retryAfterSeconds": 1,
         });

@@ -16,6 +16,7 @@
 
 mod add;
 mod check;
+mod conf;
 mod failure;
 mod link;
 mod names;
@@ -35,14 +36,20 @@ use link::Netlink;
 use record::Store;
 use shared::Shared;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::Notify;
 use vswitch_proto::antrea::v1::NodeConfig;
 
 /// The server.
 #[derive(Debug)]
-pub struct Cni(Arc<Shared>);
+pub struct Cni {
+    shared: Arc<Shared>,
+    /// The runtime's network configuration, which is to be written.
+    conf: Option<PathBuf>,
+    /// Why it cannot be written, as it was logged.
+    failure: String,
+}
 
 impl Cni {
     /// Reads the attachments below `state`, and serves `socket`. `switch` is the socket of
@@ -57,21 +64,48 @@ impl Cni {
         let listener = socket::listen(socket).await?;
         tokio::spawn(socket::serve(listener, Arc::clone(&shared)));
         tokio::spawn(sweep::forever(Arc::clone(&shared)));
-        Ok(Self(shared))
+        Ok(Self { shared, conf: None, failure: String::new() })
+    }
+
+    /// Writes the runtime's network configuration to a file once the switch forwards.
+    #[must_use]
+    pub fn announcing(self, conf: Option<PathBuf>) -> Self {
+        Self { conf, ..self }
+    }
+
+    /// The switch forwards: the runtime may call. What cannot be written is tried again at the next
+    /// call.
+    pub fn announce(&mut self) {
+        let Some(path) = &self.conf else { return };
+        match conf::write(path) {
+            Ok(is_new) => {
+                if is_new {
+                    tracing::info!("cni: {} is written: the runtime may call", path.display());
+                }
+                self.conf = None;
+            }
+            Err(error) => {
+                let failure = format!("cni: {} cannot be written: {error}", path.display());
+                if failure != self.failure {
+                    tracing::error!("{failure}");
+                    self.failure = failure;
+                }
+            }
+        }
     }
 
     /// Attachments of Pods, and the number of their last change.
     pub fn attachments(&self) -> (u64, Attachments) {
-        self.0.attachments()
+        self.shared.attachments()
     }
 
     /// Takes over what the Node is.
     pub fn follow(&self, node: Option<&NodeConfig>) {
-        self.0.follow(node);
+        self.shared.follow(node);
     }
 
     /// Takes over what became of the attachments of a change: outcomes by Pods' names.
     pub fn told(&self, change: u64, pods: BTreeMap<String, Outcome>) {
-        self.0.told(Told { change, pods });
+        self.shared.told(Told { change, pods });
     }
 }

@@ -1,8 +1,8 @@
 //! Events on objects that are refused, as `kubectl describe` shows them.
 //!
-//! **Design**: the name of an Event is a hash of its object's UID, its reason and its text. Agents of
-//! all Nodes that refuse an object alike find one Event, and nobody writes it twice. An Event whose
-//! last time is older than [`REFRESH`] is counted up, since API servers forget Events after an hour.
+//! **Design**: the name of an Event is a hash of its object's UID, its reason and its text. Agents
+//! of all Nodes that refuse an object alike find one Event, and nobody writes it twice. An Event
+//! whose last time is older than [`REFRESH`] is counted up. API servers forget it after an hour.
 //!
 //! **Limits**: [`BURST_MAX`] Events in a row, [`OF_OBJECT_MAX`] for an object, [`OBJECTS_MAX`]
 //! objects. Texts are cut at [`NOTE_LEN_MAX`] bytes.

@@ -5,9 +5,9 @@
 //!
 //! **Design**: each agent watches all Traceflows. The agent of the source's Node claims one: it
 //! writes phase and tag into the status, on condition that nobody changed the object meanwhile
-//! (`claim`). All other agents have their switches look for the tag. Each agent adds what its switch
-//! observed to `status.results` (`status`). The claiming agent sends the packet, and decides the end.
-//! The agent that has the destination Pod says so first, and the sender waits for it
+//! (`claim`). All other agents have their switches look for the tag. Each agent adds what its
+//! switch observed to `status.results` (`status`). The claiming agent sends the packet, and decides
+//! the end. The agent that has the destination Pod says so first, and the sender waits for it
 //! ([`READY_MAX`]).
 //!
 //! **Limits**: 63 tags. A Traceflow that finds none waits. A Traceflow whose agent is gone fails

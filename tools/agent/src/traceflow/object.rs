@@ -165,7 +165,7 @@ impl Traceflow {
         destination.is_pod().then(|| (destination.namespace(), destination.pod.as_str()))
     }
 
-    /// Of a Pod's addresses the one that its packet goes to: of the packet's family, else the first.
+    /// The address of a Pod that the packet goes to: of the packet's family, else the first one.
     pub(super) fn choose<'a>(&self, addresses: &[&'a str]) -> Option<&'a str> {
         let packet = self.spec.as_ref().ok().map(|spec| &spec.packet);
         let is_asked = |address: &&&str| match packet {

@@ -118,6 +118,7 @@ async fn of_two_agents_that_take_a_lease_at_once_one_gets_it() {
     let (_server, client) = scene().await;
     let [mut first, mut second] = ["n1", "n2"].map(|node| Lease::new(client.clone(), node));
     let (one, two) = tokio::join!(first.follow(), second.follow());
-    (one.expect("followed"), two.expect("followed"));
+    one.expect("followed");
+    two.expect("followed");
     assert!(first.is_held() != second.is_held());
 }

@@ -2,7 +2,6 @@
 An API server is on the wire between them. Nothing is configured by hand but the switch."""
 
 import dataclasses
-import json
 
 from .. import daemon, machine, netns
 from ..antrea import traffic
@@ -18,6 +17,7 @@ PATCH = ("to-phy", "to-int")  # ends in the Pods' bridge, and in the card's
 OUTSIDE = "172.18.0.1"  # on the wire: the API server, and the world
 API_PORT, OUTSIDE_PORT, HEALTH_PORT = 6443, 8082, 9478
 SERVICE_CIDR = "10.96.0.0/16"
+TAINT = "node.vswitch.io/agent-not-ready"
 EGRESS_IP = "172.18.0.9"
 LINK_LEN = 16
 
@@ -123,11 +123,11 @@ class Bed(Spaces):
         crds = [one["metadata"]["name"] for one in self.kubectl.json("get", "customresourcedefinitions")["items"]]
         self.kubectl("wait", "--for=condition=Established", f"--timeout={machine.PATIENCE_S}s", *(f"customresourcedefinition/{name}" for name in crds))
         for host in HOSTS:
-            spec = {"podCIDR": host.pods, "podCIDRs": [host.pods], "taints": [{"key": "node.vswitch.io/agent-not-ready", "effect": "NoSchedule"}]}
+            spec = {"podCIDR": host.pods, "podCIDRs": [host.pods], "taints": [{"key": TAINT, "effect": "NoSchedule"}]}
             self.kubectl.apply(document("v1", "Node", host.name, metadata={
                 "labels": {"kubernetes.io/hostname": host.name}, "annotations": {"vswitch/mac": host.mac}}, spec=spec))
             addresses = [{"type": "InternalIP", "address": host.address}, {"type": "Hostname", "address": host.name}]
-            self.kubectl("patch", "node", host.name, "--subresource=status", "--type=merge", "-p", json.dumps({"status": {"addresses": addresses}}))
+            self.kubectl.status(f"/api/v1/nodes/{host.name}", {"addresses": addresses})
         uplink = {"port": PATCH[0], "underlayBridge": UNDERLAY, "nextHops": [{"address": OUTSIDE}]}
         spec = {"bridge": BRIDGE, "serviceCIDRs": [SERVICE_CIDR], "transportInterfaceCIDRs": [f"172.18.0.0/{LINK_LEN}"], "uplink": uplink}
         self.kubectl.apply(document("vswitch.io/v1", "NodeConfig", "default", spec=spec))

@@ -38,9 +38,11 @@ class Kubectl:
         """Deletes an object, if it is there."""
         self("delete", kind, name, "--ignore-not-found", *words)
 
-    def status(self, kind, name, namespace, status):
-        """Writes a status."""
-        self("patch", kind, name, "-n", namespace, "--subresource=status", "--type=merge", "-p", json.dumps({"status": status}))
+    def status(self, path, status):
+        """Writes the status of an object of this path; what it says beside stays."""
+        found = json.loads(self("get", "--raw", path))
+        found["status"] = found.get("status", {}) | status
+        self("replace", "--raw", f"{path}/status", "-f", "-", text=json.dumps(found))
 
     def events(self, kind, name, namespace="default"):
         """Reasons and messages of an object's Events."""

@@ -39,7 +39,7 @@ class Kubelet:
         """Tells the API server that a Pod runs."""
         conditions = [{"type": kind, "status": "True"} for kind in ("Initialized", "Ready", "ContainersReady", "PodScheduled")]
         status = {"phase": "Running", "podIP": addresses[0], "podIPs": [{"ip": one} for one in addresses], "conditions": conditions}
-        self.kubectl.status("pod", name, namespace, status)
+        self.kubectl.status(f"/api/v1/namespaces/{namespace}/pods/{name}", status)
 
     def execute(self, name, *words, namespace="default"):
         """Runs a command in a Pod; (exit status, what it printed)."""

@@ -12,7 +12,7 @@ from ..antrea import traffic
 from ..antrea.actions import DENIED_LIMIT
 from ..antrea.manifests import document
 from ..machine import Failure
-from .bed import BRIDGE, EGRESS_IP, GATEWAY, HOSTS, ONE, OUTSIDE, OUTSIDE_PORT, PATCH, TUNNEL, TWO
+from .bed import BRIDGE, EGRESS_IP, GATEWAY, HOSTS, ONE, OUTSIDE, OUTSIDE_PORT, PATCH, TAINT, TUNNEL, TWO
 
 PORT = 8080
 SERVICE_IP, SERVICE_PORT = "10.96.0.10", 80
@@ -91,7 +91,8 @@ class Scenes:
         def is_told(node):
             found = self.bed.kubectl.json("get", "node", node)
             conditions = {one["type"]: one["status"] for one in found["status"].get("conditions", [])}
-            return conditions.get("NetworkUnavailable") == "False" and not found["spec"].get("taints")
+            taints = [one["key"] for one in found["spec"].get("taints", [])]
+            return conditions.get("NetworkUnavailable") == "False" and TAINT not in taints
 
         for host in HOSTS:
             machine.expect(f"{host.name} has a network", lambda name=host.name: is_told(name))
@@ -162,8 +163,7 @@ class Scenes:
         before = self.heard("client", OUTSIDE, OUTSIDE_PORT)[1]
         spec = {"appliedTo": {"podSelector": {"matchLabels": CLIENT}}, "egressIP": EGRESS_IP}
         self.bed.kubectl.apply(document("crd.antrea.io/v1beta1", "Egress", "client", spec=spec))
-        self.bed.kubectl("patch", "egress.crd.antrea.io", "client", "--subresource=status", "--type=merge", "-p",
-                         json.dumps({"status": {"egressNode": TWO.name, "egressIP": EGRESS_IP}}))
+        self.bed.kubectl.status("/apis/crd.antrea.io/v1beta1/egresses/client", {"egressNode": TWO.name, "egressIP": EGRESS_IP})
         seen = lambda: self.heard("client", OUTSIDE, OUTSIDE_PORT)[1]  # noqa: E731
         machine.expect(f"outside sees {EGRESS_IP}", lambda: seen() == EGRESS_IP, seen)
         self.bed.kubectl.delete("egress.crd.antrea.io", "client")
