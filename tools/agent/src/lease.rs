@@ -1,9 +1,9 @@
 //! One agent of the cluster does what concerns all Nodes: the one that holds the Lease.
 //!
 //! **Design**: a Lease of coordination.k8s.io/v1 in the agent's own namespace, as client-go's
-//! leader election uses it. Clocks of Nodes are not compared: a holder counts as gone when its Lease has
-//! been the same for [`DURATION`] by this agent's own clock. Each write names the version that was
-//! read. So of two agents that take a Lease at once, one gets a conflict.
+//! leader election uses it. Clocks of Nodes are not compared: a holder counts as gone when its
+//! Lease has been the same for [`DURATION`] by this agent's own clock. Each write names the version
+//! that was read. So of two agents that take a Lease at once, one gets a conflict.
 //!
 //! **Limits**: a holder that cannot renew stops after [`DURATION`] less one period. By then no
 //! other agent has taken the Lease.

@@ -5,9 +5,9 @@
 //! sources say which object of the API server each problem is about.
 //!
 //! **Design**: [`Feedback::tell`] leaves the newest [`News`] for a task, and returns. The task
-//! writes what the cluster does not have yet. `events` gives each refusal one name, so that the agents of
-//! all Nodes share one Event. `node` writes the condition `NetworkUnavailable`, and takes away the
-//! taint [`TAINT`].
+//! writes what the cluster does not have yet. `events` gives each refusal one name. So the agents
+//! of all Nodes share one Event. `node` writes the condition `NetworkUnavailable`, and takes away
+//! the taint [`TAINT`].
 //!
 //! **Limits**: the task writes at most [`events::BURST_MAX`] Events in a row. An API server that
 //! does not answer costs the task a retry each [`RETRY`]. The agent's loop never waits for it.
