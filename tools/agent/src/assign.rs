@@ -193,7 +193,12 @@ fn status(assignment: &Assignment, old: Option<&Value>, now: &str) -> Value {
         let olds = old.and_then(|old| old["conditions"].as_array()).cloned().unwrap_or_default();
         let before = olds.iter().find(|condition| condition["type"] == kind && condition["status"] == status);
         let since = before.and_then(|condition| condition["lastTransitionTime"].as_str()).unwrap_or(now);
-        json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since})
+        let mut condition = json!({"type": kind, "status": status, "reason": reason, "lastTransitionTime": since});
+        // Kubernetes 1.20 makes a null of an empty text in a list of a merge patch.
+        if !message.is_empty() {
+            condition["message"] = json!(message);
+        }
+        condition
     };
     let node = assignment.node.clone().unwrap_or_default();
     let address = if node.is_empty() { String::new() } else { assignment.address.clone().unwrap_or_default() };

@@ -6,8 +6,8 @@
 //! hashing): when a Node leaves, only its addresses move, and when one comes, addresses move to it
 //! only.
 //!
-//! Limit: nothing writes the results to the cluster yet. An Egress is served by the address in its
-//! `spec`, and by the Node in its `status`.
+//! `assign` writes the results to the cluster. An Egress is served by the address in its `spec`,
+//! and by the Node in its `status`.
 
 use crate::kinds::Labels;
 use crate::kinds::external_ip_pool::{IpRange, Spec};

@@ -10,6 +10,7 @@ from ..antrea.node import Spaces
 from ..cni.cri import Runtime
 from .kubectl import Kubectl
 from .kubelet import Kubelet
+from .objects import MANIFESTS, documents
 
 CRDS = machine.ROOT / "deploy" / "crds"
 BRIDGE, GATEWAY, TUNNEL, UPLINK, UNDERLAY, WIRE = "br-int", "antrea-gw0", "antrea-tun0", "uplink", "br-phy", "wire"
@@ -117,7 +118,9 @@ class Bed(Spaces):
 
     def use(self, api):
         """Takes this API server, and makes the cluster: kinds, Nodes, and one NodeConfig."""
-        self.api, self.kubectl = api, Kubectl(api.kubeconfig, self.names["outside"])
+        self.api, self.kubectl = api, Kubectl(api, self.names["outside"])
+        rights = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+        self.kubectl.apply(*(one for one in documents(MANIFESTS.read_text()) if one["kind"] in rights))
         for file in sorted(CRDS.glob("*.yaml")):
             self.kubectl("apply", "--validate=false", "-f", file)
         crds = [one["metadata"]["name"] for one in self.kubectl.json("get", "customresourcedefinitions")["items"]]
@@ -136,7 +139,7 @@ class Bed(Spaces):
         """Starts the agent of a Node (again)."""
         directory = self.directory / host.name
         argv = ["ip", "netns", "exec", self.names[host.short], self.binaries / "vswitch-agent", "--socket", self.switches[host].socket,
-                "--state", directory / "agent-state", "--cluster", "--kubeconfig", self.api.kubeconfig, "--node", host.name,
+                "--state", directory / "agent-state", "--cluster", "--kubeconfig", self.api.agent_kubeconfig, "--node", host.name,
                 "--cni", directory / "cni.sock", "--cni-state", directory / "cni", "--host", "--health", f"127.0.0.1:{HEALTH_PORT}"]
         with open(directory / "vswitch-agent.log", "ab") as log:
             self.agents[host] = machine.spawn(argv, stdout=log, stderr=log)

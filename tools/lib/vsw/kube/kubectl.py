@@ -10,8 +10,9 @@ from ..machine import Failure
 class Kubectl:
     """kubectl with a kubeconfig, in a network namespace."""
 
-    def __init__(self, kubeconfig, namespace):
-        self.prefix = ["ip", "netns", "exec", namespace, "kubectl", "--kubeconfig", kubeconfig]
+    def __init__(self, api, namespace):
+        self.api = api
+        self.prefix = ["ip", "netns", "exec", namespace, "kubectl", "--kubeconfig", api.kubeconfig]
 
     def __call__(self, *words, text=None):
         """Runs it, with `text` as its standard input, and returns what it printed."""
@@ -28,7 +29,7 @@ class Kubectl:
     def apply(self, *documents):
         """Applies documents."""
         # Validation on the client's side asks the server for a description of all of its kinds.
-        return self("apply", "--validate=false", "-f", "-", text="---\n".join(f"{json.dumps(one)}\n" for one in documents))
+        return self("apply", "--validate=false", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}))
 
     def create(self, document):
         """Creates an object."""
@@ -40,9 +41,10 @@ class Kubectl:
 
     def status(self, path, status):
         """Writes the status of an object of this path; what it says beside stays."""
-        found = json.loads(self("get", "--raw", path))
+        # (Old kubectls have no --subresource.)
+        found = self.api.call(path)
         found["status"] = found.get("status", {}) | status
-        self("replace", "--raw", f"{path}/status", "-f", "-", text=json.dumps(found))
+        self.api.call(f"{path}/status", found)
 
     def events(self, kind, name, namespace="default"):
         """Reasons and messages of an object's Events."""

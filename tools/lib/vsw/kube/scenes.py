@@ -41,7 +41,7 @@ class Scenes:
         yield "client -> Service web by its cluster IP", self.service
         yield "a NetworkPolicy denies client -> web, and lets label role=friend in", self.denies
         yield "a policy that is refused is an Event, and holds up nothing", self.refused
-        yield "client -> the world outside by its Egress", self.egress
+        yield "client -> the world outside by its Egress, out of a pool", self.egress
         yield "kubectl create -f: a Traceflow client -> web-2", self.traceflow
         yield "the agent of node-1 is replaced under traffic", self.agent_replaced
         yield "the API server goes, a new Pod comes, the API server is back", self.api_away
@@ -159,11 +159,14 @@ class Scenes:
         return f"{reason}: {message[:70]}"
 
     def egress(self):
-        """The world sees the Egress's address; before, the Node's."""
+        """The world sees the Egress's address, out of a pool, on a Node of the pool; before, the
+        Node's."""
         before = self.heard("client", OUTSIDE, OUTSIDE_PORT)[1]
-        spec = {"appliedTo": {"podSelector": {"matchLabels": CLIENT}}, "egressIP": EGRESS_IP}
-        self.bed.kubectl.apply(document("crd.antrea.io/v1beta1", "Egress", "client", spec=spec))
-        self.bed.kubectl.status("/apis/crd.antrea.io/v1beta1/egresses/client", {"egressNode": TWO.name, "egressIP": EGRESS_IP})
+        nodes = {"matchLabels": {"kubernetes.io/hostname": TWO.name}}
+        pool = {"ipRanges": [{"start": EGRESS_IP, "end": EGRESS_IP}], "nodeSelector": nodes}
+        spec = {"appliedTo": {"podSelector": {"matchLabels": CLIENT}}, "externalIPPool": "outside"}
+        self.bed.kubectl.apply(document("crd.antrea.io/v1beta1", "ExternalIPPool", "outside", spec=pool),
+                               document("crd.antrea.io/v1beta1", "Egress", "client", spec=spec))
         seen = lambda: self.heard("client", OUTSIDE, OUTSIDE_PORT)[1]  # noqa: E731
         machine.expect(f"outside sees {EGRESS_IP}", lambda: seen() == EGRESS_IP, seen)
         self.bed.kubectl.delete("egress.crd.antrea.io", "client")
