@@ -81,6 +81,11 @@ async fn port(shared: &Shared, record: &Record, told: &mut BTreeSet<Key>) {
     if !is_there || !shared.is_made(&record.key) {
         return;
     }
+    // An ADD may have made it since the list was taken.
+    let Ok(ports) = shared.ports.list(&record.bridge).await else { return };
+    if ports.iter().any(|port| owner(port).as_ref() == Some(&record.key) && name(port) == record.host) {
+        return;
+    }
     match shared.ports.add(record, Instant::now() + PORT_TIME).await {
         Ok(()) => {
             told.remove(&record.key);
