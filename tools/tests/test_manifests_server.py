@@ -91,7 +91,7 @@ class RealServer(unittest.TestCase):
             ("patch", "nodes/status", None, "yes"),
             ("create", "leases.coordination.k8s.io", "kube-system", "yes"),
             ("create", "leases.coordination.k8s.io", "default", "no"),
-            ("update", "traceflows.crd.antrea.io/status", None, "yes"),
+            ("patch", "traceflows.crd.antrea.io/status", None, "yes"),
             ("get", "secrets", "kube-system", "no"),
             ("delete", "pods", "default", "no"),
         ):
