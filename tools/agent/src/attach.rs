@@ -2,7 +2,7 @@
 //! addresses before anybody else does.
 //!
 //! [`attach`] writes what the server knows into the Pods' documents, as the annotations would say
-//! it. `resolve` has one way to a Pod's port, whoever made it.
+//! it. `resolve` has one way to a Pod's port for both.
 
 use crate::kinds::pod::{PodBody, PodIp, Spec, Status};
 use crate::kinds::{Document, DocumentBody, Meta};

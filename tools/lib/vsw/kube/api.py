@@ -2,13 +2,11 @@
 the tests. It is on the wire, and can be cut off."""
 
 import json
-import ssl
-import urllib.request
 
 from .. import machine
-from ..antrea.traffic import inside
-from .bed import API_PORT, OUTSIDE
-from .server import ApiServer, assets
+from ..gateway.world import OUTSIDE
+from .bed import API_PORT
+from .server import ApiServer, ask, assets
 
 # The user that the manifests give rights to, and the namespace of its Lease.
 AGENT, AGENT_TOKEN, AGENT_NAMESPACE = "system:serviceaccount:kube-system:vswitch-agent", "agent", "kube-system"
@@ -63,14 +61,7 @@ class Api:
 
     def call(self, path, value=None):
         """What is at a path; with a value it is written there first."""
-        data = None if value is None else json.dumps(value).encode()
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
-        request = urllib.request.Request(self.url + path, data, headers, method="GET" if data is None else "PUT")
-        context = ssl.create_default_context()
-        # The certificate is for other names, too, and is its own authority.
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        with inside(self.namespace), urllib.request.urlopen(request, context=context, timeout=machine.PATIENCE_S) as answer:
-            return json.load(answer)
+        return json.loads(ask(self.url + path, self.token, self.namespace, value))
 
     def _run(self, *words):
         machine.output(["ip", "netns", "exec", self.namespace, *words])

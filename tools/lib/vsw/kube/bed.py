@@ -1,68 +1,30 @@
 """Two Nodes of a cluster, in network namespaces: kernels, switches, agents and container runtimes.
 An API server is on the wire between them. Nothing is configured by hand but the switch."""
 
-import dataclasses
-
 from .. import daemon, machine, netns
 from ..antrea import traffic
 from ..antrea.manifests import document
 from ..antrea.node import Spaces
 from ..cni.cri import Runtime
+from ..gateway.world import GATEWAY, HOSTS, OUTSIDE, OUTSIDE_PORT, PATCH, TUNNEL, UNDERLAY, UPLINK, WIRE
 from .kubectl import Kubectl
 from .kubelet import Kubelet
 from .objects import MANIFESTS, documents
 
 CRDS = machine.ROOT / "deploy" / "crds"
-BRIDGE, GATEWAY, TUNNEL, UPLINK, UNDERLAY, WIRE = "br-int", "antrea-gw0", "antrea-tun0", "uplink", "br-phy", "wire"
-PATCH = ("to-phy", "to-int")  # ends in the Pods' bridge, and in the card's
-OUTSIDE = "172.18.0.1"  # on the wire: the API server, and the world
-API_PORT, OUTSIDE_PORT, HEALTH_PORT = 6443, 8082, 9478
+BRIDGE = "br-int"
+API_PORT, HEALTH_PORT = 6443, 9478
 SERVICE_CIDR = "10.96.0.0/16"
 TAINT = "node.vswitch.io/agent-not-ready"
 EGRESS_IP = "172.18.0.9"
 LINK_LEN = 16
 
 
-@dataclasses.dataclass(frozen=True)
-class Host:
-    """A Node: 1 or 2."""
-
-    number: int
-
-    @property
-    def name(self):
-        """In the cluster."""
-        return f"node-{self.number}"
-
-    @property
-    def short(self):
-        """Its namespace among all."""
-        return f"host{self.number}"
-
-    @property
-    def address(self):
-        """On the wire."""
-        return f"172.18.0.{2 + self.number}"
-
-    @property
-    def mac(self):
-        """On the wire."""
-        return f"02:42:ac:12:00:{2 + self.number:02x}"
-
-    @property
-    def pods(self):
-        """Where its Pods' addresses are from."""
-        return f"10.244.{self.number}.0/24"
-
-
-HOSTS = ONE, TWO = Host(1), Host(2)
-
-
 class Bed(Spaces):
     """All of it. `noted` hears the name of each namespace before it is made."""
 
     def __init__(self, tag, binaries, directory, stack, noted):
-        super().__init__({short: f"{tag}-{short}" for short in ("outside", *(host.short for host in HOSTS))})
+        super().__init__({short: f"{tag}-{short.replace('@', '')}" for short in ("outside", *(host.at("host") for host in HOSTS))})
         self.binaries, self.directory, self.stack = binaries, directory, stack
         self.switches, self.agents, self.configs, self.kubelets = {}, {}, {}, {}
         for short, name in self.names.items():
@@ -80,14 +42,14 @@ class Bed(Spaces):
     def _wire(self, host):
         """The cable of a Node."""
         end = f"node{host.number}"
-        self.ip(host.short, "link", "add", UPLINK, "type", "veth", "peer", "name", end, "netns", self.names["outside"])
+        self.ip(host.at("host"), "link", "add", UPLINK, "type", "veth", "peer", "name", end, "netns", self.names["outside"])
         # As on a cable, checksums are there.
-        self.run(host.short, "ethtool", "-K", UPLINK, "tx", "off")
+        self.run(host.at("host"), "ethtool", "-K", UPLINK, "tx", "off")
         self.run("outside", "ethtool", "-K", end, "tx", "off")
         self.ip("outside", "link", "set", end, "master", WIRE, "up")
         # The host's kernel sees the card's packets as well; it is not to answer.
-        self.ip(host.short, "link", "set", UPLINK, "addrgenmode", "none")
-        self.ip(host.short, "link", "set", UPLINK, "arp", "off", "up")
+        self.ip(host.at("host"), "link", "set", UPLINK, "addrgenmode", "none")
+        self.ip(host.at("host"), "link", "set", UPLINK, "arp", "off", "up")
 
     def start_switch(self, host, dpdk, idle_sleep_us):
         """Starts the switch of a Node, and gives the host its address on the wire."""
@@ -108,13 +70,13 @@ class Bed(Spaces):
     def launch_switch(self, host):
         """Starts the switch of a Node (again)."""
         directory = self.directory / host.name
-        switch = self.switches[host] = daemon.Switch(self.binaries, directory, self.configs[host], self.names[host.short])
+        switch = self.switches[host] = daemon.Switch(self.binaries, directory, self.configs[host], self.names[host.at("host")])
         self.stack.callback(machine.end, switch.process)
         switch.wait_ready()
-        machine.expect(f"the switch makes {UNDERLAY}", lambda: UNDERLAY in self.ip(host.short, "-o", "link", "show"))
-        self.ip(host.short, "link", "set", UNDERLAY, "address", host.mac, "up")
-        self.addresses(host.short, UNDERLAY, [f"{host.address}/{LINK_LEN}"])
-        self.ip(host.short, "route", "replace", "default", "via", OUTSIDE)
+        machine.expect(f"the switch makes {UNDERLAY}", lambda: UNDERLAY in self.ip(host.at("host"), "-o", "link", "show"))
+        self.ip(host.at("host"), "link", "set", UNDERLAY, "address", host.mac, "up")
+        self.addresses(host.at("host"), UNDERLAY, [f"{host.address}/{LINK_LEN}"])
+        self.ip(host.at("host"), "route", "replace", "default", "via", OUTSIDE)
 
     def use(self, api):
         """Takes this API server, and makes the cluster: kinds, Nodes, and one NodeConfig."""
@@ -138,7 +100,7 @@ class Bed(Spaces):
     def start_agent(self, host):
         """Starts the agent of a Node (again)."""
         directory = self.directory / host.name
-        argv = ["ip", "netns", "exec", self.names[host.short], self.binaries / "vswitch-agent", "--socket", self.switches[host].socket,
+        argv = ["ip", "netns", "exec", self.names[host.at("host")], self.binaries / "vswitch-agent", "--socket", self.switches[host].socket,
                 "--state", directory / "agent-state", "--cluster", "--kubeconfig", self.api.agent_kubeconfig, "--node", host.name,
                 "--cni", directory / "cni.sock", "--cni-state", directory / "cni", "--host", "--health", f"127.0.0.1:{HEALTH_PORT}"]
         with open(directory / "vswitch-agent.log", "ab") as log:
@@ -157,7 +119,7 @@ class Bed(Spaces):
         if self.agents[host].poll() is not None:
             raise machine.Failure(f"vswitch-agent of {host.name} ended with status {self.agents[host].returncode}; its log:\n{self.agent_log(host)}")
         try:
-            self.run(host.short, "curl", "-sf", "--max-time", "5", f"http://127.0.0.1:{HEALTH_PORT}/readyz")
+            self.run(host.at("host"), "curl", "-sf", "--max-time", "5", f"http://127.0.0.1:{HEALTH_PORT}/readyz")
         except machine.Failure:
             return False
         return True
@@ -172,6 +134,6 @@ class Bed(Spaces):
         directory.mkdir()
         config = {"type": "vswitch", "name": "pods", "cniVersion": "1.0.0", "socket": str(self.directory / host.name / "cni.sock"),
                   "ipam": {"type": "host-local", "dataDir": str(self.directory / host.name / "ipam")}}
-        runtime = Runtime(directory, self.binaries / "vswitch-cni", config, self.stack.callback, self.names[host.short])
+        runtime = Runtime(directory, self.binaries / "vswitch-cni", config, self.stack.callback, self.names[host.at("host")])
         self.kubelets[host] = Kubelet(self.kubectl, host.name, runtime)
         self.stack.callback(self.kubelets[host].end)

@@ -1,7 +1,6 @@
 """What is shown of a cluster: functions that return what happened, by titles."""
 
 import contextlib
-import errno
 import json
 import re
 import subprocess
@@ -9,10 +8,11 @@ import time
 
 from .. import machine
 from ..antrea import traffic
-from ..antrea.actions import DENIED_LIMIT
+from ..antrea.actions import DENIED_LIMIT, silence
 from ..antrea.manifests import document
+from ..gateway.world import GATEWAY, HOSTS, ONE, OUTSIDE, OUTSIDE_PORT, PATCH, TUNNEL, TWO
 from ..machine import Failure
-from .bed import BRIDGE, EGRESS_IP, GATEWAY, HOSTS, ONE, OUTSIDE, OUTSIDE_PORT, PATCH, TAINT, TUNNEL, TWO
+from .bed import BRIDGE, EGRESS_IP, TAINT
 
 PORT = 8080
 SERVICE_IP, SERVICE_PORT = "10.96.0.10", 80
@@ -65,12 +65,11 @@ class Scenes:
         return found[0]
 
     def is_denied(self, pod, address, port=PORT):
-        """Whether nobody answers."""
+        """Whether neither an answer nor a refusal comes."""
         try:
-            self.ask(pod, address, port, DENIED_LIMIT)
-        except OSError as error:
-            return isinstance(error, TimeoutError) or error.errno in (errno.ETIMEDOUT, errno.EAGAIN)
-        return False
+            return bool(silence(pod, lambda: self.ask(pod, address, port, DENIED_LIMIT)))
+        except Failure:
+            return False
 
     def make(self, host, name, labels, serves=False):
         """A Pod, and a web server in it."""

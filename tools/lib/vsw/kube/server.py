@@ -6,6 +6,7 @@ Without a controller for service accounts no Pod can be made; DaemonSets can.
 """
 
 import contextlib
+import json
 import os
 import secrets
 import socket
@@ -38,6 +39,20 @@ def free_ports(count):
     for each in sockets:
         each.close()
     return ports
+
+
+def ask(url, token, namespace=None, value=None):
+    """The answer to a GET, in a network namespace if one is given. With a value it is a PUT of that.
+    HTTPError, which is an OSError, if it is refused."""
+    context = ssl.create_default_context()
+    # The certificate is for other names, too, and is its own authority.
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    data = None if value is None else json.dumps(value).encode()
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(url, data, headers, method="GET" if data is None else "PUT")
+    where = inside(namespace) if namespace else contextlib.nullcontext()
+    with where, urllib.request.urlopen(request, context=context, timeout=machine.PATIENCE_S) as answer:
+        return answer.read().decode()
 
 
 class ApiServer:
@@ -129,13 +144,7 @@ class ApiServer:
 
     def get(self, path, token=None):
         """The answer to a GET. HTTPError, which is an OSError, if it is refused."""
-        context = ssl.create_default_context()
-        # The certificate is for other names, too, and is its own authority.
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        request = urllib.request.Request(self.url + path, headers={"Authorization": f"Bearer {token or self.token}"})
-        where = inside(self.namespace) if self.namespace else contextlib.nullcontext()
-        with where, urllib.request.urlopen(request, context=context, timeout=10) as answer:
-            return answer.read().decode()
+        return ask(self.url + path, token or self.token, self.namespace)
 
     def write_kubeconfig(self, name, token):
         """A kubeconfig of a user."""

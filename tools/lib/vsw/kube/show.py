@@ -4,9 +4,10 @@ plug-in, agents and switches."""
 from .. import machine
 from ..antrea import pair
 from ..antrea.table import Table
+from ..gateway.world import HOSTS
 from ..stage import say
 from .api import Api
-from .bed import HOSTS, Bed
+from .bed import Bed
 from .scenes import Scenes
 
 WIDTH = 72  # of titles

@@ -57,7 +57,7 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 /// `--max-request-bytes`), which may be some times as much as a tree.
 const WEIGHT_MAX: usize = 8 << 20;
 
-/// The object that something comes from, for whoever tells the API server of it.
+/// The object of the API server that a document comes from.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectRef {
     /// Its `apiVersion`, as it is served.

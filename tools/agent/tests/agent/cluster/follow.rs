@@ -33,7 +33,7 @@ async fn the_source_is_blind_until_each_kind_was_listed_and_changes_come() {
     running.known().await;
     assert_eq!(running.told(), scene.as_files().0);
     scene.apply(POLICY);
-    // Whoever waits is woken, and looks only then.
+    // The one who waits is woken, and looks only then.
     while !running.has("np:p/more") {
         let woken = tokio::time::timeout(PATIENCE, running.wake.notified()).await;
         assert!(woken.is_ok(), "nothing wakes it");
