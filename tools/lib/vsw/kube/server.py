@@ -42,7 +42,7 @@ def free_ports(count):
 
 
 def ask(url, token, namespace=None, value=None):
-    """The answer to a GET, in a network namespace if one is given. With a value it is a PUT of that.
+    """The answer to a GET, in a network namespace if one is given; with a value, to a PUT of it.
     HTTPError, which is an OSError, if it is refused."""
     context = ssl.create_default_context()
     # The certificate is for other names, too, and is its own authority.
