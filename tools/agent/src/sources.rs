@@ -103,7 +103,7 @@ async fn of_cluster(
     wake: &Arc<Notify>,
 ) -> Result<(Agent, Following), String> {
     let client = cluster::connect(cli.kubeconfig.as_deref()).await?;
-    let cluster = Cluster::follow(client.clone(), Arc::clone(wake));
+    let cluster = Cluster::follow(client.clone(), cli.cni.is_some(), Arc::clone(wake));
     let following = Following { of: Some((cluster.handle(), client)) };
     let mut sources: Vec<Box<dyn Source>> = vec![Box::new(cluster)];
     match &cli.dir {

@@ -122,11 +122,12 @@ impl Follower {
             Event::Init => self.listing = Some(Listing::default()),
             Event::InitApply(object) => {
                 let (name, version) = named(&object);
-                let listing = self.listing.get_or_insert_default();
                 let is_same = !version.1.is_empty() && self.known.get(&name) == Some(&version);
+                let told = (!is_same).then(|| self.told(object));
+                let listing = self.listing.get_or_insert_default();
                 listing.versions.insert(name.clone(), version);
-                if !is_same {
-                    listing.news.insert(name, Some(Told::of(self.kind, self.version, object)));
+                if told.is_some() {
+                    listing.news.insert(name, told);
                 }
                 if listing.versions.len() > self.kind.max {
                     self.listing = None;
@@ -147,7 +148,7 @@ impl Follower {
                     return Err(self.too_many());
                 }
                 self.known.insert(name.clone(), version);
-                self.shared.changes(self.kind, name, Some(Told::of(self.kind, self.version, object)));
+                self.shared.changes(self.kind, name, Some(self.told(object)));
             }
             Event::Delete(object) => {
                 let (name, _) = named(&object);
@@ -156,6 +157,10 @@ impl Follower {
             }
         }
         Ok(())
+    }
+
+    fn told(&self, object: Object) -> Told {
+        Told::of(self.kind, self.version, object, self.shared.gives_ports)
     }
 
     fn too_many(&self) -> Failure {

@@ -164,9 +164,10 @@ pub struct Cluster {
 
 impl Cluster {
     /// Follows what the server of `client` has, and notifies `wake` when there is news. It is
-    /// called in a runtime of tokio.
-    pub fn follow(client: Client, wake: Arc<Notify>) -> Self {
-        let shared = Arc::new(Shared::new());
+    /// called in a runtime of tokio. `gives_ports`: a CNI server gives Pods their ports, and
+    /// annotations do not.
+    pub fn follow(client: Client, gives_ports: bool, wake: Arc<Notify>) -> Self {
+        let shared = Arc::new(Shared::new(gives_ports));
         let mut tasks = JoinSet::new();
         tasks.spawn(discover::discover(client, Arc::clone(&shared)));
         tasks.spawn(debounce(Arc::clone(&shared), wake));

@@ -110,12 +110,14 @@ struct State {
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
+    /// A CNI server gives Pods their ports.
+    pub(super) gives_ports: bool,
     /// Something is to be taken.
     pub(super) changed: Notify,
 }
 
 impl Shared {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(gives_ports: bool) -> Self {
         let state = State {
             is_discovered: false,
             discovery: Going::since(Instant::now(), NO_ANSWER),
@@ -124,7 +126,7 @@ impl Shared {
             loaded: BTreeSet::new(),
             gone: Vec::new(),
         };
-        Self { state: Mutex::new(state), changed: Notify::new() }
+        Self { state: Mutex::new(state), gives_ports, changed: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -31,7 +31,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(Shared::new(false));
         let names = ["pods".to_owned()];
         shared.discovered(names.iter(), [].iter(), true);
         let pods = Follower::new(kind("pods"), "v1", Arc::clone(&shared));

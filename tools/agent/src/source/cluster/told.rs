@@ -10,6 +10,16 @@ use crate::source::{Entry, Tree, Value};
 /// Bytes of an annotation without meaning here; longer ones are dropped.
 const ANNOTATION_LEN_MAX: usize = 256;
 
+/// Annotations of a Pod that only a CNI server or an administrator of the Node may say, and what
+/// counts in their place. Everyone who may create a Pod could take another Pod's port, or leave the
+/// addresses that a policy means. The first ones never count, the others do without a CNI server.
+const CLAIMS: [(&str, bool, &str); 4] = [
+    ("vswitch/addresses", true, "status.podIPs counts"),
+    ("vswitch/port", false, "the CNI server gives ports"),
+    ("vswitch/mac", false, "the CNI server gives MAC addresses"),
+    ("vswitch/vlan", false, "the CNI server gives ports"),
+];
+
 /// What an object says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Told {
@@ -24,8 +34,9 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// What an object of a kind says, which was served as a version of it.
-    pub(super) fn of(kind: &Kind, version: &'static str, object: Object) -> Self {
+    /// What an object of a kind says, which was served as a version of it. `gives_ports`: a CNI
+    /// server gives Pods their ports.
+    pub(super) fn of(kind: &Kind, version: &'static str, object: Object, gives_ports: bool) -> Self {
         let (uid, name) = (object.uid().to_owned(), object.full_name());
         let mut tree = object.tree;
         set(&mut tree, "apiVersion", &kind.best_api());
@@ -34,10 +45,14 @@ impl Told {
             modernise(&mut tree);
         }
         let (place, weight) = (kind.place(), weight(&tree));
+        let what = format!("{} {name}", kind.kind);
         let mut problems = Vec::new();
+        if kind.kind == "Pod" {
+            let origin = Origin::new(&place, 0, &what);
+            problems.extend(drop_claims(&mut tree, gives_ports).into_iter().map(|claim| claim.problem(&origin)));
+        }
         if weight > WEIGHT_MAX {
             // What is left says which object it is: a policy is held as one that is wrong.
-            let what = format!("{} {name}", kind.kind);
             let reason = format!("takes {weight} bytes; an object has at most {WEIGHT_MAX}");
             problems.push(Origin::new(&place, 0, &what).error("", reason));
             tree.strip(&[], &["spec", "status"]);
@@ -58,6 +73,26 @@ fn set(tree: &mut Tree, key: &str, text: &str) {
         Value::Map(entries) => entries.push(Entry { key: key.to_owned(), line: 0, value }),
         other => *other = Value::Map(vec![Entry { key: key.to_owned(), line: 0, value }]),
     }
+}
+
+/// An annotation of a Pod that does not count, and what does.
+struct Claim(&'static str, &'static str);
+
+impl Claim {
+    fn problem(&self, origin: &Origin) -> Problem {
+        let Self(name, counts) = self;
+        origin.warning(format!("metadata.annotations[{name}]"), format!("has no effect in a cluster: {counts}"))
+    }
+}
+
+/// Takes [`CLAIMS`] out of a Pod.
+fn drop_claims(tree: &mut Tree, gives_ports: bool) -> Vec<Claim> {
+    let path = ["metadata", "annotations"];
+    let said = tree.at(&path).into_iter().flat_map(|said| CLAIMS.iter().filter(|(name, ..)| said.get(name).is_some()));
+    let dropped: Vec<Claim> =
+        said.filter(|(_, always, _)| *always || gives_ports).map(|(name, _, counts)| Claim(name, counts)).collect();
+    tree.strip(&path, &dropped.iter().map(|claim| claim.0).collect::<Vec<_>>());
+    dropped
 }
 
 /// Drops long annotations that say nothing here, such as the last configuration that kubectl
@@ -103,8 +138,29 @@ mod tests {
     use super::*;
 
     fn told(kind: &str, version: &'static str, json: &str) -> Told {
+        told_beside(kind, version, json, false)
+    }
+
+    fn told_beside(kind: &str, version: &'static str, json: &str, gives_ports: bool) -> Told {
         let kind = kinds().find(|of| of.kind == kind).expect("it is followed");
-        Told::of(kind, version, serde_json::from_str(json).expect("it is JSON"))
+        Told::of(kind, version, serde_json::from_str(json).expect("it is JSON"), gives_ports)
+    }
+
+    #[test]
+    fn whoever_creates_a_pod_says_neither_its_addresses_nor_its_port() {
+        let pod = r#"{"metadata": {"name": "p", "namespace": "n", "annotations": {"vswitch/addresses": "10.0.0.9",
+            "vswitch/port": "other", "vswitch/mac": "02:00:00:00:00:01", "vswitch/vlan": "5", "other": "x"}},
+            "spec": {"containers": [{"name": "c"}], "nodeName": "a"}}"#;
+        for (gives_ports, left) in
+            [(false, &["other", "vswitch/mac", "vswitch/port", "vswitch/vlan"][..]), (true, &["other"])]
+        {
+            let said = told_beside("Pod", "v1", pod, gives_ports);
+            assert!(said.documents[0].is_understood());
+            assert_eq!(said.documents[0].meta.annotations.keys().collect::<Vec<_>>(), left);
+            let warned: Vec<&str> = said.problems.iter().map(|problem| problem.field.as_str()).collect();
+            assert_eq!((warned.len(), warned[0]), (5 - left.len(), "metadata.annotations[vswitch/addresses]"));
+            assert!(!said.problems.iter().any(Problem::is_error));
+        }
     }
 
     #[test]

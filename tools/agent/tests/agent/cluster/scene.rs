@@ -63,7 +63,7 @@ impl Place {
     pub async fn agent(&self, is_remembering: bool) -> Running {
         let client = connect(Some(&self.kubeconfig())).await.expect("a client");
         let wake = Arc::new(Notify::new());
-        let cluster = Cluster::follow(client, Arc::clone(&wake));
+        let cluster = Cluster::follow(client, false, Arc::clone(&wake));
         let handle = cluster.handle();
         let files = Directory::files(&[self.node_config()]);
         let sources: Vec<Box<dyn Source>> = vec![Box::new(cluster), Box::new(files)];
