@@ -36,3 +36,4 @@ pub mod source;
 pub mod sources;
 #[cfg(feature = "cluster")]
 pub mod traceflow;
+pub mod vhost_dir;
