@@ -7,7 +7,7 @@ use crate::drive::{Options, Standing};
 use crate::kinds::DocumentKey;
 use crate::model::Model;
 use crate::problem::{NOWHERE, Problem};
-use crate::project::{Memory, Projection, project_after};
+use crate::project::{Key, Memory, Projection, project_after};
 use crate::source::{Directory, Source};
 use saved::Saved;
 use std::collections::BTreeSet;
@@ -31,6 +31,9 @@ pub struct Agent {
     problems: Vec<Problem>,
     /// Pods that are held back.
     held: BTreeSet<String>,
+    /// Pods of this Node, by name and UID, that were there when nothing could hold a policy that is
+    /// not known.
+    settled: BTreeSet<(String, String)>,
     /// What documents say counts. (With `--strict` it may not.)
     counts: bool,
     /// Where what is known is saved for the next run.
@@ -60,6 +63,7 @@ impl Agent {
             projection: Projection::default(),
             problems: Vec::new(),
             held: BTreeSet::new(),
+            settled: BTreeSet::new(),
             counts: true,
             saved: None,
         }
@@ -123,6 +127,7 @@ impl Agent {
         problems.extend(more);
         let (mut projection, more) = project_after(&model, &self.node, &mut self.memory);
         problems.extend(more);
+        self.settle(&model);
         if !is_begin {
             self.held = self.new_pods(&projection);
         }
@@ -159,8 +164,24 @@ impl Agent {
         {
             return BTreeSet::new(); // (At the start the gate is shut, or nothing is told.)
         }
+        // The CNI server attaches a Pod again when its sandbox is made anew: that is no new Pod.
+        let returns = |name: &String| {
+            self.attachments.is_some()
+                && self.settled.range((name.clone(), String::new())..).next().is_some_and(|(of, _)| of == name)
+        };
         let pods = projection.objects.keys().filter(|(kind, _)| *kind == Kind::Pod as i32);
-        pods.filter(|key| !self.projection.objects.contains_key(*key)).map(|(_, name)| name.clone()).collect()
+        let is_new = |key: &&Key| !self.projection.objects.contains_key(*key) && !returns(&key.1);
+        pods.filter(is_new).map(|(_, name)| name.clone()).collect()
+    }
+
+    /// Takes note of the Pods that are there. What cannot be read may bind those that come.
+    fn settle(&mut self, model: &Model) {
+        let pods = model.pods.iter().filter(|(_, pod)| pod.body.spec.node_name == self.node);
+        let mut here: BTreeSet<_> = pods.map(|(name, pod)| (name.clone(), pod.meta.uid.clone())).collect();
+        if self.sources.iter().any(|source| source.may_hold_more()) {
+            here.retain(|pod| self.settled.contains(pod));
+        }
+        self.settled = here;
     }
 
     /// Takes Pods that are held back out of the model; whether there are any.

@@ -34,6 +34,9 @@ pub(super) struct Rest {
     wrong: BTreeSet<DocumentKey>,
     /// Pods that are held back.
     held: BTreeSet<String>,
+    /// Pods that are not new, by name and UID.
+    #[serde(default)]
+    settled: BTreeSet<(String, String)>,
 }
 
 /// Where an agent saves what it knows.
@@ -76,7 +79,7 @@ impl Agent {
         self.projection = Projection { node, objects, health_checks, ..Projection::default() };
         self.memory = rest.memory.into();
         self.model = Model::known(rest.counted, rest.unsettled, rest.wrong);
-        self.held = rest.held;
+        (self.held, self.settled) = (rest.held, rest.settled);
         self.take(true);
     }
 
@@ -132,6 +135,7 @@ impl Agent {
             unsettled: self.model.unsettled.clone(),
             wrong: self.model.wrong.clone(),
             held: self.held.clone(),
+            settled: self.settled.clone(),
         }
     }
 }

@@ -4,6 +4,7 @@ use super::objects::{definition, object, pinned};
 use super::scene::{PATIENCE, Running, Scene};
 use crate::common::NODE;
 use std::process::{Command, Output, Stdio};
+use vswitch_agent::attach::{Attachment, Attachments};
 use vswitch_agent::problem::Origin;
 use vswitch_agent::source::cluster::PLACE;
 use vswitch_testapi::{Answer, Cut};
@@ -155,6 +156,63 @@ async fn an_agent_that_starts_while_the_server_is_away_knows_what_it_saved() {
     scene.server.hurt().back();
     running.known().await;
     assert!(!running.has("np:p/isolate") && running.has("acnp:pin"));
+}
+
+const PODS: [&str; 2] = ["again", "later"];
+
+/// What a CNI server has given to a Pod.
+fn attached(name: &str, uid: &str) -> Attachments {
+    let attachment = Attachment {
+        uid: uid.to_owned(),
+        port: format!("{name}-1"),
+        mac: "02:76:0a:0a:00:63".to_owned(),
+        addresses: vec!["10.10.0.99".parse().expect("an address")],
+    };
+    [(format!("p/{name}"), attachment)].into()
+}
+
+fn apply_pod(scene: &Scene, name: &str) -> String {
+    scene.apply(&format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: p}}\n\
+         spec: {{nodeName: {NODE}, containers: [{{name: c, image: i}}]}}\n"
+    ));
+    let pods = scene.server.list("v1", "Pod");
+    let pod = pods.iter().find(|pod| pod["metadata"]["name"] == name).expect("it is there");
+    pod["metadata"]["uid"].as_str().expect("a UID").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sandbox_that_is_made_anew_while_the_server_is_away_is_no_new_pod() {
+    let scene = scene();
+    let uid = apply_pod(&scene, PODS[0]);
+    let mut running = scene.place.agent(true).await;
+    running.agent.attach(attached(PODS[0], &uid));
+    assert!(running.until(|running| running.is_known() && running.has("p/again")).await);
+    running.agent.attach(Attachments::new());
+    assert!(!running.has("p/again"));
+    drop(running);
+    // The server does not say which policies there are.
+    scene.server.hurt().hold_lists("networkpolicies.networking.k8s.io");
+    let later = apply_pod(&scene, PODS[1]);
+    let mut running = scene.place.agent(true).await;
+    running.agent.attach(Attachments::new());
+    running.agent.attach(attached(PODS[0], &uid));
+    assert!(running.has("p/again") && !running.is_known(), "{:?}", running.lines());
+    let is_listed = |running: &Running| running.handle.object(&Origin::new(PLACE, 0, "Pod p/later")).is_some();
+    assert!(running.until(is_listed).await, "other kinds are listed");
+    assert!(running.has("p/again") && !running.is_known());
+    // Another Pod, and another one of the name, may be bound by what is not known.
+    running.agent.attach(attached(PODS[1], &later));
+    assert!(!running.has("p/later") && !running.has("p/again"));
+    scene.server.delete("v1", "Pod", "p", PODS[0]).expect("it is there");
+    let uid = apply_pod(&scene, PODS[0]);
+    let named = |running: &Running| running.handle.object(&Origin::new(PLACE, 0, "Pod p/again")).map(|pod| pod.uid);
+    assert!(running.until(|running| named(running).as_ref() == Some(&uid)).await);
+    running.agent.attach(attached(PODS[0], &uid));
+    assert!(!running.has("p/again"));
+    scene.server.hurt().release_lists("networkpolicies.networking.k8s.io");
+    running.known().await;
+    assert!(running.has("p/again"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
