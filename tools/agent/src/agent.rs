@@ -216,6 +216,18 @@ impl Agent {
         crate::assign::lacking(&self.model)
     }
 
+    /// What all documents declare.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Whether the projection is of the documents as they are. (With `--strict` it may not be.)
+    #[cfg(feature = "cluster")]
+    pub(crate) fn counts(&self) -> bool {
+        self.counts
+    }
+
     /// What is wrong or odd.
     pub fn problems(&self) -> &[Problem] {
         &self.problems

@@ -14,7 +14,7 @@
 
 use crate::feedback::second;
 use crate::kinds::egress::EgressBody;
-use crate::lease::{Lease, PERIOD};
+use crate::lease::{Lease, PERIOD, Term};
 use crate::model::{Item, Model};
 use crate::pools::{self, Claim, NoAddress};
 use k8s_openapi::jiff::Timestamp;
@@ -42,6 +42,24 @@ pub struct Assignment {
 
 /// What Egresses are to have and have not, by their names.
 pub type Lacking = BTreeMap<String, Assignment>;
+
+/// Addresses of pools, and how many of them Egresses have, by names.
+pub fn usage(model: &Model) -> BTreeMap<String, [i64; 2]> {
+    let specs = model.external_ip_pools.iter().map(|(name, item)| (name, &item.body.spec));
+    let mut used: BTreeMap<&str, BTreeSet<IpAddr>> = BTreeMap::new();
+    for egress in model.egresses.values() {
+        let spec = &egress.body.spec;
+        if let (Some(pool), Ok(address)) = (&spec.external_ip_pool, spec.egress_ip.parse()) {
+            used.entry(pool).or_default().insert(address);
+        }
+    }
+    let usage = |(name, spec): (&String, &_)| {
+        let addresses = used.get(name.as_str()).into_iter().flatten();
+        let used = addresses.filter(|address| pools::is_of(spec, **address)).count();
+        (name.clone(), [pools::size(spec), i64::try_from(used).unwrap_or(i64::MAX)])
+    };
+    specs.map(usage).collect()
+}
 
 /// What Egresses that name a pool have not, as it is to be.
 pub fn lacking(model: &Model) -> Lacking {
@@ -105,6 +123,7 @@ impl Assignment {
 #[derive(Debug)]
 pub struct Assigner {
     lacking: watch::Sender<Lacking>,
+    term: Term,
     task: JoinHandle<()>,
 }
 
@@ -113,7 +132,13 @@ impl Assigner {
     pub fn start(client: Client, node: &str) -> Self {
         let (lacking, inbox) = watch::channel(Lacking::new());
         let lease = Lease::new(client.clone(), node);
-        Self { lacking, task: tokio::spawn(follow(client, lease, inbox)) }
+        let term = lease.term();
+        Self { lacking, term, task: tokio::spawn(follow(client, lease, inbox)) }
+    }
+
+    /// Whether this agent holds the Lease.
+    pub fn term(&self) -> Term {
+        self.term.clone()
     }
 
     /// Leaves what Egresses lack.

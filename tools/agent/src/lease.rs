@@ -14,6 +14,7 @@ use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Client, Error};
 use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The Lease's name.
@@ -36,8 +37,22 @@ pub struct Lease {
     period: Duration,
     /// Version of the Lease, and since when it has been that one.
     seen: Option<(String, Instant)>,
-    /// When this agent renewed it last.
-    renewed: Option<Instant>,
+    term: Term,
+}
+
+/// Until when this agent holds the Lease: what other tasks of the agent ask.
+#[derive(Clone, Debug, Default)]
+pub struct Term(Arc<Mutex<Option<Instant>>>);
+
+impl Term {
+    /// Whether this agent holds the Lease.
+    pub fn is_held(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|end| Instant::now() < end)
+    }
+
+    fn set(&self, end: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = end;
+    }
 }
 
 impl Lease {
@@ -52,7 +67,7 @@ impl Lease {
             duration: DURATION,
             period: PERIOD,
             seen: None,
-            renewed: None,
+            term: Term::default(),
         }
     }
 
@@ -64,7 +79,12 @@ impl Lease {
 
     /// Whether this agent holds it.
     pub fn is_held(&self) -> bool {
-        self.renewed.is_some_and(|at| at.elapsed() < self.duration.saturating_sub(self.period))
+        self.term.is_held()
+    }
+
+    /// The same for other tasks.
+    pub fn term(&self) -> Term {
+        self.term.clone()
     }
 
     /// Renews it, or takes it if nobody holds it. To be called each [`PERIOD`].
@@ -81,7 +101,7 @@ impl Lease {
         let holder = old.data.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default();
         let is_lapsed = self.seen.as_ref().is_some_and(|(_, since)| since.elapsed() >= self.duration);
         if !(holder.is_empty() || holder == self.identity || is_lapsed) {
-            self.renewed = None;
+            self.term.set(None);
             return Ok(());
         }
         let lease = self.lease(Some(&old));
@@ -92,11 +112,11 @@ impl Lease {
         match result {
             Ok(lease) => {
                 self.seen = Some((lease.metadata.resource_version.unwrap_or_default(), asked));
-                self.renewed = Some(asked);
+                self.term.set(asked.checked_add(self.duration.saturating_sub(self.period)));
                 Ok(())
             }
             Err(Error::Api(status)) if status.code == 409 => {
-                self.renewed = None;
+                self.term.set(None);
                 Ok(())
             }
             Err(error) => Err(error),

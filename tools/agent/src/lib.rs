@@ -29,6 +29,8 @@ pub mod pools;
 pub mod probe;
 pub mod problem;
 pub mod project;
+#[cfg(feature = "cluster")]
+pub mod realized;
 pub mod resolve;
 pub mod run;
 pub mod serving;

@@ -80,6 +80,22 @@ pub fn is_of(pool: &Spec, address: IpAddr) -> bool {
     router(pool) != Some(address) && pool.ip_ranges.iter().filter_map(bounds).any(is_in)
 }
 
+/// How many addresses a pool has: what is more than the API can say is as much as it can. Of ranges
+/// that overlap, each counts.
+pub fn size(pool: &Spec) -> i64 {
+    let bits = |address: IpAddr| match address {
+        IpAddr::V4(four) => u128::from(four.to_bits()),
+        IpAddr::V6(six) => six.to_bits(),
+    };
+    let ranges = pool.ip_ranges.iter().filter_map(bounds).filter(|(first, last)| first <= last);
+    let all = ranges.fold(0_u128, |all, (first, last)| all.saturating_add(bits(last) - bits(first)).saturating_add(1));
+    let routers = u128::from(router(pool).is_some_and(|router| {
+        let without = Spec { subnet_info: None, ..pool.clone() };
+        is_of(&without, router)
+    }));
+    i64::try_from(all.saturating_sub(routers)).unwrap_or(i64::MAX)
+}
+
 /// The lowest free address of a pool, in the order of its ranges. (It looks at one address more
 /// than are taken, at most.)
 fn free(pool: &Spec, taken: &BTreeSet<IpAddr>) -> Option<IpAddr> {
@@ -129,8 +145,12 @@ fn weight(node: &str, address: IpAddr) -> u64 {
         IpAddr::V4(four) => four.octets().to_vec(),
         IpAddr::V6(six) => six.octets().to_vec(),
     };
-    // FNV-1a, 64 bits; and the last step of MurmurHash3, since FNV leaves alike what begins alike.
-    let bytes = node.bytes().chain([0]).chain(octets);
+    stable_hash(node.bytes().chain([0]).chain(octets))
+}
+
+/// The same for each agent and each version of it. FNV-1a, 64 bits; and the last step of
+/// MurmurHash3, since FNV leaves alike what begins alike.
+pub(crate) fn stable_hash(bytes: impl Iterator<Item = u8>) -> u64 {
     let hash =
         bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let mix = |hash: u64, by: u64| (hash ^ (hash >> 33)).wrapping_mul(by);

@@ -10,7 +10,7 @@ use crate::host::run as host;
 use crate::probe::{Condition, Probe};
 use crate::problem::Problem;
 use crate::project::text;
-use crate::serving::Serving;
+use crate::serving::{Serving, Told};
 use crate::sources;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -235,7 +235,8 @@ async fn watch(
         if let Some(cni) = cni.as_mut().filter(|_| is_ready) {
             cni.announce();
         }
-        health.serving.follow(agent, told.all(), is_ready);
+        let refused = driver.refused(agent.projection()).filter(|_| is_ready);
+        health.serving.follow(agent, told.all(), Told { is_ready, refused: refused.as_deref() });
         // What is refused as a whole, a large sync perhaps, is not sent again each period, nor at
         // each change.
         refusals = if refusals == was_refused { 0 } else { refusals.min(REFUSED_MAX) };

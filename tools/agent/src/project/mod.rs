@@ -242,7 +242,8 @@ impl Projection {
     }
 }
 
-fn groups_of(object: &v1::Object) -> Vec<Key> {
+/// Keys of the groups that a policy names.
+pub(crate) fn groups_of(object: &v1::Object) -> Vec<Key> {
     let Some(Kinded::NetworkPolicy(policy)) = &object.object else { return Vec::new() };
     let rules = || policy.rules.iter();
     let applied = policy.applied_to.iter().chain(rules().flat_map(|rule| &rule.applied_to));

@@ -36,6 +36,8 @@ mod one_config;
 mod one_name;
 mod pools;
 mod property;
+#[cfg(feature = "cluster")]
+mod realized;
 mod restart;
 mod restarted;
 mod samples;

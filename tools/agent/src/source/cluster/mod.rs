@@ -21,6 +21,7 @@ mod connect;
 mod discover;
 mod follow;
 mod object;
+mod refs;
 mod saved;
 mod state;
 mod table;
@@ -34,6 +35,7 @@ use super::{Source, Store};
 use crate::kinds::{Document, DocumentKey};
 use crate::problem::{Origin, Problem};
 use kube::Client;
+use refs::Refs;
 use saved::shard;
 use state::Shared;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -46,6 +48,8 @@ use tokio::task::JoinSet;
 use told::Told;
 
 pub use connect::connect;
+pub use refs::{Condition, ObjectRef, ObjectStatus, Standing};
+pub(crate) use wire::{Backoff, about};
 
 /// The file of documents that come from the API server.
 pub const PLACE: &str = "cluster";
@@ -56,46 +60,6 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 /// Bytes that an object may take. The server stores 1.5 MiB of it at most (etcd's
 /// `--max-request-bytes`), which may be some times as much as a tree.
 const WEIGHT_MAX: usize = 8 << 20;
-
-/// The object of the API server that a document comes from.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectRef {
-    /// Its `apiVersion`, as it is served.
-    pub api_version: String,
-    /// Its kind.
-    pub kind: String,
-    /// Its namespace; empty where the kind has none.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: String,
-}
-
-/// Groups, versions and UIDs of objects, by their kinds and names as [`crate::problem::Origin`]
-/// says them. Two groups may have a kind of one name.
-#[derive(Debug, Default)]
-struct Refs(HashMap<String, Vec<(&'static str, &'static str, String)>>);
-
-impl Refs {
-    fn put(&mut self, kind: &Kind, object: &str, version: &'static str, uid: &str) {
-        let of_what = self.0.entry(format!("{} {object}", kind.kind)).or_default();
-        match of_what.iter_mut().find(|(group, ..)| *group == kind.group) {
-            Some(found) => *found = (kind.group, version, uid.to_owned()),
-            None => of_what.push((kind.group, version, uid.to_owned())),
-        }
-    }
-
-    fn remove(&mut self, kind: &Kind, object: &str) {
-        let what = format!("{} {object}", kind.kind);
-        if let Some(of_what) = self.0.get_mut(&what) {
-            of_what.retain(|(group, ..)| *group != kind.group);
-            if of_what.is_empty() {
-                self.0.remove(&what);
-            }
-        }
-    }
-}
 
 /// What others than the agent ask of a [`Cluster`].
 #[derive(Clone, Debug)]
@@ -119,13 +83,15 @@ impl Handle {
     pub fn object(&self, origin: &Origin) -> Option<ObjectRef> {
         let group = origin.file.strip_prefix(PLACE)?;
         let group = group.strip_prefix('/').unwrap_or(group);
-        let (kind, full_name) = origin.what.split_once(' ')?;
-        let (namespace, name) = full_name.split_once('/').unwrap_or(("", full_name));
+        locked(&self.refs).get(&origin.what, group)
+    }
+
+    /// Objects of kinds whose status agents write, and a number that changes with them. None: they
+    /// are those that had this number.
+    pub fn standings(&self, before: Option<u64>) -> Option<(u64, Vec<Standing>)> {
         let refs = locked(&self.refs);
-        let (_, version, uid) = refs.0.get(&*origin.what)?.iter().find(|(of, ..)| *of == group)?;
-        let api_version = if group.is_empty() { (*version).to_owned() } else { format!("{group}/{version}") };
-        let [kind, namespace, name] = [kind, namespace, name].map(str::to_owned);
-        Some(ObjectRef { api_version, kind, namespace, name, uid: uid.clone() })
+        let changes = refs.changes();
+        (before != Some(changes)).then(|| (changes, refs.standings()))
     }
 }
 
@@ -215,14 +181,14 @@ impl Cluster {
     }
 
     fn put(&mut self, kind: &Kind, name: &str, object: String, told: Told) -> bool {
-        let Told { uid, version, mut documents, problems } = told;
+        let Told { uid, version, said, mut documents, problems } = told;
         let objects = self.objects.entry(name.to_owned()).or_default();
         let before = objects.get(&object);
         // Another object of the name is not what has become of this one.
         let same = before.filter(|before| before.uid == uid);
         let (old, mut parts) = split(same.map(|before| &before.documents[..]).unwrap_or_default());
         keep(&mut documents, |key| old.get(key), &mut parts);
-        locked(&self.refs).put(kind, &object, version, &uid);
+        locked(&self.refs).put(kind, &object, version, (&uid, said));
         let is_same = |before: &Kept| before.documents == documents && before.problems == problems;
         if same.is_some_and(is_same) {
             return false;

@@ -27,16 +27,22 @@ pub(super) struct Kind {
     pub(super) shards: usize,
     /// Its group is Kubernetes' own: no CustomResourceDefinition makes it.
     pub(super) is_built_in: bool,
+    /// Agents write its status.
+    pub(super) has_our_status: bool,
 }
 
 impl Kind {
     const fn new(group: &'static str, versions: &'static [&'static str], names: [&'static str; 2]) -> Self {
         let [kind, plural] = names;
-        Self { group, versions, kind, plural, max: SOME, shards: 4, is_built_in: false }
+        Self { group, versions, kind, plural, max: SOME, shards: 4, is_built_in: false, has_our_status: false }
     }
 
     const fn built_in(self) -> Self {
         Self { is_built_in: true, ..self }
+    }
+
+    const fn reported(self) -> Self {
+        Self { has_our_status: true, ..self }
     }
 
     const fn many(self) -> Self {
@@ -77,17 +83,17 @@ static KINDS: [Kind; 18] = [
     Kind::new("", &["v1"], ["Service", "services"]).built_in(),
     Kind::new("discovery.k8s.io", &["v1", "v1beta1"], ["EndpointSlice", "endpointslices"]).built_in().many(),
     Kind::new("networking.k8s.io", &["v1"], ["NetworkPolicy", "networkpolicies"]).built_in(),
-    Kind::new(ANTREA, VERSIONS, ["NetworkPolicy", "networkpolicies"]),
-    Kind::new(ANTREA, VERSIONS, ["ClusterNetworkPolicy", "clusternetworkpolicies"]),
+    Kind::new(ANTREA, VERSIONS, ["NetworkPolicy", "networkpolicies"]).reported(),
+    Kind::new(ANTREA, VERSIONS, ["ClusterNetworkPolicy", "clusternetworkpolicies"]).reported(),
     Kind::new(ANTREA, VERSIONS, ["Tier", "tiers"]),
-    Kind::new(ANTREA, VERSIONS, ["ClusterGroup", "clustergroups"]),
-    Kind::new(ANTREA, VERSIONS, ["Group", "groups"]),
+    Kind::new(ANTREA, VERSIONS, ["ClusterGroup", "clustergroups"]).reported(),
+    Kind::new(ANTREA, VERSIONS, ["Group", "groups"]).reported(),
     Kind::new(ANTREA, VERSIONS, ["Egress", "egresses"]),
     Kind::new(ANTREA, &["v1alpha2"], ["TrafficControl", "trafficcontrols"]),
-    Kind::new(ANTREA, VERSIONS, ["ExternalIPPool", "externalippools"]),
-    Kind::new(POLICY, &["v1alpha2"], ["ClusterNetworkPolicy", "clusternetworkpolicies"]),
-    Kind::new(POLICY, &["v1alpha1"], ["AdminNetworkPolicy", "adminnetworkpolicies"]),
-    Kind::new(POLICY, &["v1alpha1"], ["BaselineAdminNetworkPolicy", "baselineadminnetworkpolicies"]),
+    Kind::new(ANTREA, VERSIONS, ["ExternalIPPool", "externalippools"]).reported(),
+    Kind::new(POLICY, &["v1alpha2"], ["ClusterNetworkPolicy", "clusternetworkpolicies"]).reported(),
+    Kind::new(POLICY, &["v1alpha1"], ["AdminNetworkPolicy", "adminnetworkpolicies"]).reported(),
+    Kind::new(POLICY, &["v1alpha1"], ["BaselineAdminNetworkPolicy", "baselineadminnetworkpolicies"]).reported(),
     Kind::new("vswitch.io", &["v1"], ["NodeConfig", "nodeconfigs"]),
 ];
 

@@ -2,6 +2,7 @@
 
 use super::WEIGHT_MAX;
 use super::object::Object;
+use super::refs::Said;
 use super::table::Kind;
 use crate::kinds::{Document, DocumentBody, understand_served};
 use crate::problem::{Origin, Problem};
@@ -27,6 +28,8 @@ pub(super) struct Told {
     pub(super) uid: String,
     /// The version of its kind as which it is served.
     pub(super) version: &'static str,
+    /// Generation and status.
+    pub(super) said: Said,
     /// Its documents.
     pub(super) documents: Vec<Document>,
     /// What is wrong with it.
@@ -38,6 +41,7 @@ impl Told {
     /// server gives Pods their ports.
     pub(super) fn of(kind: &Kind, version: &'static str, object: Object, gives_ports: bool) -> Self {
         let (uid, name) = (object.uid().to_owned(), object.full_name());
+        let said = Said::of(kind, &object.tree);
         let mut tree = object.tree;
         set(&mut tree, "apiVersion", &kind.best_api());
         set(&mut tree, "kind", kind.kind);
@@ -61,7 +65,7 @@ impl Told {
         let (mut documents, more) = understand_served(&place, tree);
         documents.retain(|document| !matches!(document.body, DocumentBody::LeftOut));
         problems.extend(more);
-        Self { uid, version, documents, problems }
+        Self { uid, version, said, documents, problems }
     }
 }
 

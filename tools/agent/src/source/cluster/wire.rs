@@ -37,29 +37,29 @@ const RETRY_MAX: Duration = Duration::from_secs(300);
 type AnyError = Box<dyn Error + Send + Sync>;
 
 /// A time, and up to half of it more or less: agents of all Nodes do not come at once.
-pub(super) fn about(time: Duration) -> Duration {
+pub(crate) fn about(time: Duration) -> Duration {
     let random = RandomState::new().build_hasher().finish() % 1000;
     time / 2 + time * u32::try_from(random).unwrap_or_default() / 1000
 }
 
 /// Waits that double.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     first: Duration,
     max: Duration,
     next: Duration,
 }
 
 impl Backoff {
-    pub(super) const fn new(first: Duration, max: Duration) -> Self {
+    pub(crate) const fn new(first: Duration, max: Duration) -> Self {
         Self { first, max, next: first }
     }
 
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.next = self.first;
     }
 
-    pub(super) fn next(&mut self) -> Duration {
+    pub(crate) fn next(&mut self) -> Duration {
         let time = self.next;
         self.next = (time * 2).min(self.max);
         about(time)
