@@ -3,12 +3,44 @@
 //!
 //! [`attach`] writes what the server knows into the Pods' documents, as the annotations would say
 //! it. `resolve` has one way to a Pod's port for both.
+//!
+//! **Further interfaces** of a Pod are documents of their own: the Pod's, with the interface's
+//! name, port and addresses. So every policy and Egress that selects the Pod binds each of its
+//! interfaces. A Service that selects the Pod means its own interface only.
 
 use crate::kinds::pod::{PodBody, PodIp, Spec, Status};
 use crate::kinds::{Document, DocumentBody, Meta};
 use crate::problem::{NOWHERE, Origin};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+
+/// Between a Pod's name and that of a further interface. No name of Kubernetes has it
+/// (RFC 1123 subdomains).
+const BEFORE_INTERFACE: char = '@';
+
+/// Further interfaces of one Pod. Multus users have one to three.
+pub const FURTHER_MAX: usize = 8;
+
+/// Where Multus writes a Pod's interfaces (Network Plumbing Working Group, multi-net-spec).
+pub const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
+
+/// Bytes of what Multus writes, about 300 for an interface. A longer text says nothing.
+pub const NETWORK_STATUS_LEN_MAX: usize = 16 << 10;
+
+/// The name of a further interface of a Pod: "namespace/name@interface".
+pub fn further(pod: &str, interface: &str) -> String {
+    format!("{pod}{BEFORE_INTERFACE}{interface}")
+}
+
+/// The Pod that a name is of, which may be that of a further interface.
+pub fn pod_of(name: &str) -> &str {
+    name.split(BEFORE_INTERFACE).next().unwrap_or(name)
+}
+
+/// Whether this is a further interface of a Pod.
+pub fn is_further(name: &str) -> bool {
+    name.contains(BEFORE_INTERFACE)
+}
 
 /// What the CNI server has given to a Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +55,7 @@ pub struct Attachment {
     pub addresses: Vec<IpAddr>,
 }
 
-/// Attachments by "namespace/name" of their Pods.
+/// Attachments by "namespace/name" of their Pods; with "@interface" those of further interfaces.
 pub type Attachments = BTreeMap<String, Attachment>;
 
 /// The annotation of a mirror Pod that has the UID of its static Pod (`kubelet`'s
@@ -36,20 +68,52 @@ const POD: &str = "Pod.";
 /// Documents, with what the CNI server knows of the Pods of `node`.
 ///
 /// - A Pod with an attachment has its port, MAC address and addresses, whatever annotations say.
+/// - A Pod with further interfaces has a document more for each of them.
 /// - A Pod whose UID is another one than the attachment's has replaced the Pod that was attached:
 ///   it keeps what its document says.
 /// - An attached Pod without a document is in doubt: rules that deny mean its addresses.
 pub fn attach(mut documents: Vec<Document>, attachments: &Attachments, node: &str) -> Vec<Document> {
-    let mut found = BTreeSet::new();
+    let (mut found, mut more) = (BTreeSet::new(), Vec::new());
     for document in documents.iter_mut().filter(|document| document.key.0 == POD) {
+        let first = further(&document.key.1, "");
+        let further = attachments.range(first.clone()..).take_while(|(name, _)| name.starts_with(&first));
+        for (name, attachment) in further {
+            found.insert(name);
+            more.extend(of_further(document, name, attachment, node));
+        }
         let Some((name, attachment)) = attachments.get_key_value(&document.key.1) else { continue };
         found.insert(name);
         write(document, attachment, node);
     }
     let missing = attachments.iter().filter(|(name, _)| !found.contains(name));
-    let doubtful: Vec<Document> = missing.filter_map(|(name, attachment)| doubtful(name, attachment, node)).collect();
-    documents.extend(doubtful);
+    more.extend(missing.filter_map(|(name, attachment)| doubtful(name, attachment, node)));
+    documents.extend(more);
     documents
+}
+
+/// The document of a further interface of a Pod; None: the Pod is not the one that was attached.
+fn of_further(pod: &Document, name: &str, attachment: &Attachment, node: &str) -> Option<Document> {
+    let mut document = pod.clone();
+    rename(&mut document, name);
+    write(&mut document, attachment, node);
+    document.meta.annotation("port").is_some().then_some(document)
+}
+
+/// Gives a document another name, and takes from it what the Pod's own interface has.
+fn rename(document: &mut Document, name: &str) {
+    name.clone_into(&mut document.key.1);
+    document.origin.what = format!("Pod {name}").into();
+    let own = name.split_once('/').map_or(name, |(_, own)| own);
+    own.clone_into(&mut document.meta.name);
+    for annotation in ["vswitch/port", "vswitch/mac", "vswitch/addresses", "vswitch/vlan", NETWORK_STATUS] {
+        document.meta.annotations.remove(annotation);
+    }
+    if let DocumentBody::Pod(pod) | DocumentBody::Wrong { pod: Some(pod), .. } = &mut document.body {
+        (pod.status.pod_ip, pod.status.pod_ips) = (None, Vec::new());
+    }
+    if let Some(left) = &mut document.left {
+        rename(&mut left.document, name);
+    }
 }
 
 /// Writes an attachment into a document, and into what is left of it without its wrong entries.
@@ -162,6 +226,51 @@ mod tests {
         assert_eq!(annotation(&attached[0], "port").as_deref(), Some("own"));
         let attached = attach(pod(own, "nodeName: n1"), &attachments(""), NODE);
         assert_eq!(annotation(&attached[0], "port").as_deref(), Some("web-1"));
+    }
+
+    fn with_further(uid: &str) -> Attachments {
+        let mut all = attachments(uid);
+        let attachment = Attachment {
+            uid: uid.to_owned(),
+            port: "web-2".to_owned(),
+            mac: "02:76:0a:00:00:06".to_owned(),
+            addresses: vec!["10.0.0.6".parse().expect("an address")],
+        };
+        for name in ["default/web@net1", "default/web-2@net1", "default/we@net1"] {
+            all.insert(name.to_owned(), attachment.clone());
+        }
+        all
+    }
+
+    #[test]
+    fn a_further_interface_is_a_document_of_the_pods_labels() {
+        let more = ", uid: u1, labels: {app: web}, annotations: {vswitch/vlan: '7', other: x}";
+        let attached = attach(pod(more, "nodeName: n1, serviceAccountName: s"), &with_further("u1"), NODE);
+        let names: Vec<&str> = attached.iter().map(|document| document.key.1.as_str()).collect();
+        assert_eq!(names, ["default/web", "default/web@net1", "default/we@net1", "default/web-2@net1"]);
+        assert_eq!(annotation(&attached[0], "port").as_deref(), Some("web-1"));
+        let further = &attached[1];
+        assert_eq!(annotation(further, "port").as_deref(), Some("web-2"));
+        assert_eq!(annotation(further, "addresses").as_deref(), Some("10.0.0.6"));
+        assert_eq!((annotation(further, "vlan"), &*further.origin.what), (None, "Pod default/web@net1"));
+        assert_eq!((further.meta.full_name().as_str(), &further.meta.uid), ("default/web@net1", &attached[0].meta.uid));
+        assert_eq!(further.meta.labels, attached[0].meta.labels);
+        let DocumentBody::Pod(body) = &further.body else { panic!("a Pod: {further:?}") };
+        assert_eq!(body.spec.service_account_name.as_deref(), Some("s"));
+        assert!(matches!(attached[2].body, DocumentBody::Wrong { .. }), "its Pod has no document");
+        assert_eq!((pod_of(names[1]), is_further(names[1]), is_further(names[0])), ("default/web", true, false));
+    }
+
+    #[test]
+    fn a_pod_that_replaces_another_one_has_none_of_its_interfaces() {
+        for (more, spec) in [
+            (", uid: u2", "nodeName: n1"),
+            (", uid: u1", "nodeName: n2"),
+            (", uid: u1", "hostNetwork: true, nodeName: n1"),
+        ] {
+            let attached = attach(pod(more, spec), &with_further("u1"), NODE);
+            assert!(!attached.iter().any(|document| document.key.1 == "default/web@net1"), "{more} {spec}");
+        }
     }
 
     #[test]

@@ -16,6 +16,10 @@ const DEFAULT_CNI: &str = "/run/vswitch/cni.sock";
 /// Where an agent has what it has attached unless told otherwise.
 const DEFAULT_CNI_STATE: &str = "/var/lib/vswitch/cni";
 
+/// Where directories of vhost-user sockets are unless told otherwise.
+const DEFAULT_VHOST: &str = "/run/vswitch/vhost";
+const DEFAULT_PODS: &str = "/run/vswitch/pods";
+
 const AFTER_HELP: &str = "\
 With --host the agent sets up the host's kernel, too: addresses, routes, rules, nftables and sysctls. It then needs CAP_NET_ADMIN, and nft(8). Without --dir
 and --cluster it does that alone.
@@ -84,6 +88,12 @@ pub struct Cli {
     /// Directory of what was attached for the CNI plug-in.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_CNI_STATE, requires = "cni")]
     pub cni_state: PathBuf,
+    /// Directory of vhost-user sockets of devices: each device of the device plug-in has one in it.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_VHOST)]
+    pub vhost_dir: PathBuf,
+    /// Directory of vhost-user sockets of Pods without a device: UID/INTERFACE in it.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_PODS, requires = "cni")]
+    pub pods_dir: PathBuf,
     /// Write the container runtime's network configuration to this file once the switch forwards.
     /// A file that is there stays.
     #[arg(long, value_name = "PATH", requires = "cni")]

@@ -3,7 +3,7 @@
 
 use crate::agent::Agent;
 use crate::cli::Cli;
-use crate::cni::{Cni, Outcome};
+use crate::cni::{Cni, Directories, Outcome};
 use crate::drive::{DriveError, Driver, Options, Report, Standing};
 use crate::health::Checks;
 use crate::host::run as host;
@@ -116,7 +116,8 @@ async fn manifests(cli: &Cli, node: &str, out: &mut (dyn Write + Send)) -> u8 {
 /// The server of the CNI plug-in, if it is asked for.
 async fn attacher(cli: &Cli, wake: &Arc<Notify>) -> Result<Option<Cni>, String> {
     let Some(socket) = &cli.cni else { return Ok(None) };
-    let cni = Cni::start(socket, &cli.cni_state, &cli.socket, Arc::clone(wake)).await?;
+    let directories = Directories { devices: cli.vhost_dir.clone(), pods: cli.pods_dir.clone() };
+    let cni = Cni::start((socket, &cli.cni_state), &cli.socket, directories, Arc::clone(wake)).await?;
     Ok(Some(cni.announcing(cli.cni_conf.clone())))
 }
 

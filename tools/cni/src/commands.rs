@@ -2,6 +2,7 @@
 
 use crate::agent::{self, Agent, answer};
 use crate::config::{Config, LATEST, VERSIONS};
+use crate::device_info;
 use crate::environment::{Call, Command};
 use crate::error::CniError;
 use crate::ipam::{Given, Ipam};
@@ -37,9 +38,12 @@ async fn node(agent: &mut Agent, request: GetConfigRequest) -> Result<GetConfigR
 async fn add(call: &Call, config: &Config) -> Result<Value, CniError> {
     let mut agent = agent::connect(config).await?;
     let (attachment, pod, netns) = (agent::attachment(call), agent::pod(call), call.netns.clone());
-    let node = node(&mut agent, GetConfigRequest { attachment, netns, pod }).await?;
+    let file = device_info::File::of(config)?;
+    let vhost_user = config.vhost.clone();
+    let node = node(&mut agent, GetConfigRequest { attachment, netns, pod, vhost_user }).await?;
     if let Some(attached) = &node.attached {
         // IPAM has given it its addresses before, and would refuse to do so again.
+        file.write(&attached.socket)?;
         return Ok(result::added(config.version, &call.interface, attached, config.dns.as_ref()));
     }
     let ipam = Ipam::new(call, config, Some(&node))?;
@@ -48,7 +52,17 @@ async fn add(call: &Call, config: &Config) -> Result<Value, CniError> {
     }
     let given = ipam.add().await?;
     let dns = given.dns.clone().filter(|dns| *dns != json!({})).or_else(|| config.dns.clone());
-    match attach(&mut agent, call, config, given).await {
+    let attached = match attach(&mut agent, call, config, given).await {
+        Ok(attached) => match file.write(&attached.socket) {
+            Ok(()) => Ok(attached),
+            Err(error) => {
+                let _ = answer(agent.del(DelRequest { attachment: agent::attachment(call) })).await;
+                Err(error)
+            }
+        },
+        other => other,
+    };
+    match attached {
         Ok(attached) => Ok(result::added(config.version, &call.interface, &attached, dns.as_ref())),
         Err(error) => {
             // What cannot be undone here, the runtime undoes by DEL.
@@ -70,6 +84,7 @@ async fn attach(agent: &mut Agent, call: &Call, config: &Config, given: Given) -
         addresses: given.ips.into_iter().map(|ip| IpConfig { address: ip.address, gateway: ip.gateway }).collect(),
         routes: given.routes.into_iter().map(|one| Route { destination: one.dst, gateway: one.gw }).collect(),
         mtu: config.mtu,
+        vhost_user: config.vhost.clone(),
     };
     let added = match answer(agent.add(request)).await {
         Ok(added) => added,
@@ -88,6 +103,10 @@ async fn attach(agent: &mut Agent, call: &Call, config: &Config, given: Given) -
 
 /// Succeeds without the agent, too: it finds the note, or that the network namespace is gone.
 async fn del(call: &Call, config: &Config) -> Result<(), CniError> {
+    // A file that cannot be one of ours was not written.
+    if let Ok(file) = device_info::File::of(config) {
+        file.remove();
+    }
     let mut node = None;
     let told = match agent::connect(config).await {
         Ok(mut agent) => {

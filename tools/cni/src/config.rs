@@ -5,6 +5,7 @@ use crate::error::CniError;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
+use vswitch_proto::agent::v1::VhostUser;
 
 /// Versions of the specification that are served, in order.
 pub(crate) const VERSIONS: [&str; 4] = ["0.3.1", "0.4.0", "1.0.0", "1.1.0"];
@@ -18,6 +19,9 @@ const SOCKET: &str = "/run/vswitch/cni.sock";
 /// Where the agent has its state unless the configuration says otherwise.
 const STATE: &str = "/var/lib/vswitch/cni";
 
+/// Queue pairs of a vhost-user port.
+const QUEUES_MAX: u32 = 64;
+
 /// The fields that mean something to the plug-in.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,6 +31,12 @@ struct Fields {
     socket: Option<PathBuf>,
     state_dir: Option<PathBuf>,
     mode: Option<String>,
+    queues: Option<u32>,
+    socket_owner: Option<String>,
+    #[serde(rename = "deviceID")]
+    device: Option<String>,
+    #[serde(default)]
+    runtime_config: RuntimeConfig,
     #[serde(default)]
     mtu: u32,
     ipam: Option<Map<String, Value>>,
@@ -34,6 +44,15 @@ struct Fields {
     prev_result: Option<PrevResult>,
     #[serde(rename = "cni.dev/valid-attachments")]
     valid: Option<Vec<Valid>>,
+}
+
+/// What a runtime adds for the capabilities of the configuration.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct RuntimeConfig {
+    #[serde(rename = "deviceID")]
+    device: Option<String>,
+    #[serde(rename = "CNIDeviceInfoFile")]
+    device_info: Option<PathBuf>,
 }
 
 /// What an earlier ADD has said.
@@ -66,6 +85,10 @@ pub(crate) struct Config {
     pub(crate) socket: PathBuf,
     pub(crate) state_dir: PathBuf,
     pub(crate) mtu: u32,
+    /// The interface is a socket; None: a pair of veth interfaces.
+    pub(crate) vhost: Option<VhostUser>,
+    /// Where the device is to be told of.
+    pub(crate) device_info: Option<PathBuf>,
     /// As it is written; empty: the default.
     pub(crate) ipam: Map<String, Value>,
     pub(crate) dns: Option<Value>,
@@ -73,6 +96,45 @@ pub(crate) struct Config {
     pub(crate) valid: Vec<Valid>,
     /// All of it.
     pub(crate) whole: Map<String, Value>,
+}
+
+impl Fields {
+    /// What `mode` asks for, with the fields that belong to it.
+    fn vhost(&self) -> Result<Option<VhostUser>, CniError> {
+        match self.mode.as_deref() {
+            Some("vhost-user") => {}
+            None | Some("veth") => return Ok(None),
+            Some(mode) => {
+                let error = CniError::unsupported(format!("mode {mode:?} is not served"));
+                return Err(error.hint("veth, or vhost-user"));
+            }
+        }
+        let (uid, gid) = match &self.socket_owner {
+            None => (0, 0),
+            Some(text) => owner(text).ok_or_else(|| {
+                CniError::config(format!("socketOwner {text:?} is no owner"))
+                    .hint("UID:GID in numbers, such as 107:107")
+            })?,
+        };
+        let queues = self.queues.unwrap_or(1);
+        if !(1..=QUEUES_MAX).contains(&queues) {
+            return Err(CniError::config(format!("queues {queues} are none")).hint(format!("1 to {QUEUES_MAX}")));
+        }
+        let given = |device: &Option<String>| device.clone().filter(|device| !device.is_empty());
+        let device = given(&self.runtime_config.device).or_else(|| given(&self.device)).unwrap_or_default();
+        if !device.is_empty() && !is_name(&device) {
+            let error = CniError::config(format!("deviceID {device:?} is no name of a device of vswitch.io/vhost"));
+            return Err(error.hint("is the annotation k8s.v1.cni.cncf.io/resourceName another device's?"));
+        }
+        Ok(Some(VhostUser { queues, uid, gid, device }))
+    }
+}
+
+/// A user and a group, in numbers. The highest number is none.
+fn owner(text: &str) -> Option<(u32, u32)> {
+    let (uid, gid) = text.split_once(':')?;
+    let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number != u32::MAX);
+    Some((number(uid)?, number(gid)?))
 }
 
 impl Config {
@@ -83,13 +145,11 @@ impl Config {
         let fields: Fields = serde_json::from_value(Value::Object(whole.clone()))
             .map_err(|error| CniError::config(format!("the configuration is wrong: {error}")))?;
         let version = supported(fields.cni_version.as_deref())?;
+        let vhost = fields.vhost()?;
         let name = fields.name.unwrap_or_default();
         if !is_name(&name) {
             return Err(CniError::config(format!("name {name:?} is no name of a network"))
                 .hint("a letter or digit, then these and _ . -"));
-        }
-        if let Some(mode) = fields.mode.filter(|mode| mode != "veth") {
-            return Err(CniError::unsupported(format!("mode {mode:?} is not served")).hint("leave it out, or veth"));
         }
         let path = |field: &str, given: Option<PathBuf>, default: &str| match given {
             Some(path) if !path.is_absolute() => Err(CniError::config(format!("{field} {path:?} is not absolute"))),
@@ -104,6 +164,8 @@ impl Config {
             socket: path("socket", fields.socket, SOCKET)?,
             state_dir: path("stateDir", fields.state_dir, STATE)?,
             mtu: fields.mtu,
+            vhost,
+            device_info: fields.runtime_config.device_info,
             ipam: fields.ipam.unwrap_or_default(),
             dns: fields.dns,
             prev_result: fields.prev_result,
@@ -161,6 +223,7 @@ mod tests {
             ("mtu", json!(68), 7),
             ("mtu", json!(-1), 7),
             ("ipam", json!([]), 7),
+            ("runtimeConfig", json!({"CNIDeviceInfoFile": 1}), 7),
             ("prevResult", json!({"ips": [{}]}), 7),
         ] {
             let mut wrong = right.clone();
@@ -169,6 +232,42 @@ mod tests {
         }
         assert_eq!(Config::read(b"{").map(drop).map_err(|error| error.code), Err(6));
         assert_eq!(Config::read(b"[]").map(drop).map_err(|error| error.code), Err(6));
+    }
+
+    #[test]
+    fn vhost_user_has_fields_of_its_own() {
+        let right = json!({"cniVersion": "1.0.0", "name": "n", "mode": "vhost-user"});
+        let of = |more: Value| {
+            let mut all = right.clone();
+            all.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+            Config::read(all.to_string().as_bytes()).map(|config| config.vhost.expect("vhost-user"))
+        };
+        let vhost = |queues, uid, gid, device: &str| VhostUser { queues, uid, gid, device: device.to_owned() };
+        assert_eq!(of(json!({})), Ok(vhost(1, 0, 0, "")));
+        let all = json!({"queues": 2, "socketOwner": "107:108", "deviceID": "vhost-3"});
+        assert_eq!(of(all), Ok(vhost(2, 107, 108, "vhost-3")));
+        let both = json!({"deviceID": "a", "runtimeConfig": {"deviceID": "b"}});
+        assert_eq!(of(both), Ok(vhost(1, 0, 0, "b")));
+        for wrong in [
+            json!({"queues": 0}),
+            json!({"queues": 65}),
+            json!({"queues": "2"}),
+            json!({"socketOwner": "qemu:qemu"}),
+            json!({"socketOwner": "107"}),
+            json!({"socketOwner": "-1:0"}),
+            json!({"socketOwner": "4294967295:0"}),
+            json!({"deviceID": "../x"}),
+            json!({"deviceID": "a/b"}),
+            json!({"deviceID": 3}),
+        ] {
+            assert_eq!(of(wrong.clone()).map_err(|error| error.code), Err(7), "{wrong}");
+        }
+        let veth = json!({"cniVersion": "1.0.0", "name": "n", "deviceID": "0000:3b:00.0", "socketOwner": "x"});
+        assert_eq!(
+            Config::read(veth.to_string().as_bytes()).map(|config| config.vhost),
+            Ok(None),
+            "not its own fields"
+        );
     }
 
     #[test]

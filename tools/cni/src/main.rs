@@ -6,7 +6,8 @@
 //! **Design**: `environment` and `config` read the call, `ipam` delegates addresses to another
 //! plug-in, `agent` asks `vswitch-agent` to do the work, `result` says what came of it.
 //! `commands` has one function for each command. The plug-in itself changes nothing of the Node
-//! but one kind of file: a note of a DEL that the agent has not heard of.
+//! but two kinds of files: a note of a DEL that the agent has not heard of, and the device
+//! information of a vhost-user socket (`device_info`).
 //!
 //! **Limits**: a configuration and an answer of an IPAM plug-in have 1 MiB at most. The agent has
 //! 30 s for a call, an IPAM plug-in 60 s.
@@ -17,6 +18,7 @@
 mod agent;
 mod commands;
 mod config;
+mod device_info;
 mod environment;
 mod error;
 mod ipam;

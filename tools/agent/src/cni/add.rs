@@ -6,10 +6,11 @@ use super::link::Netlink;
 use super::names::mac_text;
 use super::netns::{self, NetnsId};
 use super::ports::PortError;
-use super::record::{Address, Key, Pod, Record, Route};
+use super::record::{Address, Pod, Record, Route, VhostUser};
 use super::remove;
-use super::shared::{Conflict, Node, Outcome, Shared};
-use super::{names, sweep};
+use super::shared::{Conflict, Outcome, Shared};
+use super::{names, sweep, vhost};
+use crate::attach::FURTHER_MAX;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -37,10 +38,12 @@ pub(super) async fn config_of(shared: &Shared, request: GetConfigRequest) -> Don
         None => shared.node().unwrap_or_default(),
         attachment => {
             let (key, pod) = (names::key(attachment)?, names::pod(request.pod)?);
+            let vhost = shared.directories.read(request.vhost_user.as_ref(), &key, pod.as_ref())?;
             let _lock = shared.lock(&key).await;
             if let Some(record) = shared.record(&key) {
                 let (_, netns) = netns::open(&request.netns).await?;
-                attached = Some(existing(shared, &record, (&request.netns, netns), pod.as_ref()).await?);
+                let place = (request.netns.as_str(), netns);
+                attached = Some(existing(shared, &record, place, pod.as_ref(), vhost.as_ref()).await?);
             }
             shared.node_by(Instant::now() + TIME).await?
         }
@@ -54,13 +57,22 @@ pub(super) async fn config_of(shared: &Shared, request: GetConfigRequest) -> Don
 }
 
 /// An attachment that is there already: ADD has come twice.
-async fn existing(shared: &Shared, record: &Record, netns: (&str, NetnsId), pod: Option<&Pod>) -> Done<Attached> {
+async fn existing(
+    shared: &Shared,
+    record: &Record,
+    netns: (&str, NetnsId),
+    pod: Option<&Pod>,
+    vhost: Option<&VhostUser>,
+) -> Done<Attached> {
     let other = |what: &str| Err(taken(format!("{} is attached already, with another {what}", record.key)));
     if netns.1 != record.netns_id || netns.0 != record.netns {
         return other("network namespace");
     }
     if pod != record.pod.as_ref() {
         return other("Pod");
+    }
+    if vhost != record.vhost.as_ref() {
+        return other("mode, queues, socketOwner or deviceID");
     }
     check::whole(shared, record).await?;
     attached(shared, record).await
@@ -75,21 +87,37 @@ pub(super) async fn add(shared: &Shared, request: AddRequest) -> Done<Attached> 
     if request.mtu != 0 && !(576..=9702).contains(&request.mtu) {
         return Err(config(format!("mtu {} is none: 576 to 9702", request.mtu)));
     }
+    let vhost = shared.directories.read(request.vhost_user.as_ref(), &key, pod.as_ref())?;
     let deadline = Instant::now() + TIME;
     let _lock = shared.lock(&key).await;
     let node = shared.node_by(deadline).await?;
     let (netns, netns_id) = netns::open(&request.netns).await?;
     let addresses = names::addresses(&request.addresses, &node.gateways)?;
-    let routes = names::routes(&request.routes, &addresses)?;
+    let routes = names::routes(&request.routes, &addresses, key.is_own())?;
     if let Some(record) = shared.record(&key) {
         if (&record.addresses, &record.routes) != (&addresses, &routes) {
             return Err(taken(format!("{key} is attached already, with other addresses or routes")));
         }
-        return existing(shared, &record, (&request.netns, netns_id), pod.as_ref()).await;
+        let place = (request.netns.as_str(), netns_id);
+        return existing(shared, &record, place, pod.as_ref(), vhost.as_ref()).await;
     }
-    let mtu = if request.mtu == 0 { node.mtu } else { request.mtu };
-    let place = (request.network, request.netns, netns_id);
-    let record = reserved(shared, new_record(key, pod, place, node, mtu, addresses, routes)).await?;
+    let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let record = Record {
+        key,
+        network: request.network,
+        netns: request.netns,
+        netns_id,
+        pod,
+        host: String::new(),
+        bridge: node.bridge,
+        mac: names::mac(&addresses),
+        mtu: if request.mtu == 0 { node.mtu } else { request.mtu },
+        addresses,
+        routes,
+        vhost,
+        created: u64::try_from(created).unwrap_or(u64::MAX),
+    };
+    let record = reserved(shared, record).await?;
     match make(shared, &record, &netns, deadline).await {
         Ok(attached) => Ok(attached),
         Err(failure) => {
@@ -98,32 +126,6 @@ pub(super) async fn add(shared: &Shared, request: AddRequest) -> Done<Attached> 
             }
             Err(failure)
         }
-    }
-}
-
-fn new_record(
-    key: Key,
-    pod: Option<Pod>,
-    (network, netns, netns_id): (String, String, NetnsId),
-    node: Node,
-    mtu: u32,
-    addresses: Vec<Address>,
-    routes: Vec<Route>,
-) -> Record {
-    let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    Record {
-        key,
-        network,
-        netns,
-        netns_id,
-        pod,
-        host: String::new(),
-        bridge: node.bridge,
-        mac: names::mac(&addresses),
-        mtu,
-        addresses,
-        routes,
-        created: u64::try_from(created).unwrap_or(u64::MAX),
     }
 }
 
@@ -140,17 +142,20 @@ async fn reserved(shared: &Shared, mut record: Record) -> Done<Record> {
                 return Ok(record);
             }
             Err(Conflict::Name) => {}
-            // IPAM says that it is free: the runtime has not told of its end.
-            Err(Conflict::Address(_, other)) if sweep::has_gone(shared, &other) => {
+            // IPAM or kubelet say that it is free: the runtime has not told of its end.
+            Err(Conflict::Address(_, other) | Conflict::Directory(other)) if sweep::has_gone(shared, &other) => {
                 remove::remove(shared, &other).await?;
             }
             Err(Conflict::Address(address, other)) => {
                 let message = format!("address {address} is that of {}", other.key);
                 return Err(hint(taken(message), "is another IPAM configuration used beside this one?"));
             }
-            Err(Conflict::Pod(interface)) => {
-                let message = format!("the Pod has interface {interface} of this plug-in already");
-                return Err(hint(taken(message), "one interface of a Pod is served"));
+            Err(Conflict::Directory(other)) => {
+                let message = format!("the directory of the socket is that of {}", other.key);
+                return Err(hint(taken(message), "does the Pod ask for as many devices as it has such interfaces?"));
+            }
+            Err(Conflict::Many) => {
+                return Err(taken(format!("the container has {FURTHER_MAX} further interfaces: more are not served")));
             }
         }
     }
@@ -158,14 +163,17 @@ async fn reserved(shared: &Shared, mut record: Record) -> Done<Record> {
 }
 
 async fn make(shared: &Shared, record: &Record, netns: &File, deadline: Instant) -> Done<Attached> {
-    interfaces(shared, record, netns).await?;
+    match &record.vhost {
+        Some(vhost) => vhost::prepare(vhost).await?,
+        None => interfaces(shared, record, netns).await?,
+    }
     shared.ports.add(record, deadline).await.map_err(|error| match error {
         PortError::Away(words) => again(format!("the switch has made no port: {words}")),
         PortError::Refused(words) => refused(format!("the switch refuses port {}: {words}", record.host)),
     })?;
     let change = shared.made(&record.key);
-    if let Some(pod) = &record.pod {
-        told(shared, &pod.full_name(), change, deadline.max(Instant::now() + POD_TIME)).await?;
+    if let Some(pod) = record.object() {
+        told(shared, &pod, change, deadline.max(Instant::now() + POD_TIME)).await?;
     }
     attached(shared, record).await
 }
@@ -239,9 +247,14 @@ fn set(path: &str, value: &str) -> io::Result<()> {
 
 /// What a runtime is told of an attachment.
 async fn attached(shared: &Shared, record: &Record) -> Done<Attached> {
-    let link =
-        shared.kernel.link(&record.host).await.map_err(|error| kernel("the Node's end cannot be read", &error))?;
-    let link = link.ok_or_else(|| again(format!("interface {} has gone", record.host)))?;
+    let (mut host_mac, mut socket) = (String::new(), String::new());
+    if let Some(vhost) = &record.vhost {
+        socket = vhost.socket().display().to_string();
+    } else {
+        let link = shared.kernel.link(&record.host).await;
+        let link = link.map_err(|error| kernel("the Node's end cannot be read", &error))?;
+        host_mac = mac_text(&link.ok_or_else(|| again(format!("interface {} has gone", record.host)))?.mac);
+    }
     let ip = |one: &Address| IpConfig {
         address: format!("{}/{}", one.address, one.length),
         gateway: one.gateway.map(|gateway| gateway.to_string()).unwrap_or_default(),
@@ -252,11 +265,12 @@ async fn attached(shared: &Shared, record: &Record) -> Done<Attached> {
     };
     Ok(Attached {
         host_interface: record.host.clone(),
-        host_mac: mac_text(&link.mac),
+        host_mac,
         mac: mac_text(&record.mac),
         mtu: record.mtu,
         netns: record.netns.clone(),
         addresses: record.addresses.iter().map(ip).collect(),
         routes: record.routes.iter().map(route).collect(),
+        socket,
     })
 }

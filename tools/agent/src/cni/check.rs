@@ -6,7 +6,8 @@ use super::names::mac_text;
 use super::ports::{PortError, name, owner};
 use super::record::Record;
 use super::shared::Shared;
-use super::{failure, names, netns};
+use super::{failure, names, netns, vhost};
+use std::fs::File;
 use std::io;
 use vswitch_net_types::shown;
 use vswitch_proto::agent::v1::CheckRequest;
@@ -29,9 +30,8 @@ pub(super) async fn check(shared: &Shared, request: CheckRequest) -> Done<()> {
     whole(shared, &record).await
 }
 
-/// Whether file, interfaces, addresses, routes and port are there.
+/// Whether file, port, and interfaces or directory are there.
 pub(super) async fn whole(shared: &Shared, record: &Record) -> Done<()> {
-    let wrong = |error: io::Error| kernel("the kernel cannot be asked", &error);
     let key = &record.key;
     if !shared.store.has(key) {
         return Err(missing(format!("the file of {key} is not there")));
@@ -40,13 +40,23 @@ pub(super) async fn whole(shared: &Shared, record: &Record) -> Done<()> {
     if id != record.netns_id {
         return Err(unknown(format!("network namespace {:?} is another one by now", shown(&record.netns))));
     }
+    match &record.vhost {
+        Some(vhost) => vhost::check(vhost)?,
+        None => interfaces(shared, record, &file).await?,
+    }
+    port(shared, record).await
+}
+
+/// Whether the pair of interfaces is there, with addresses and routes.
+async fn interfaces(shared: &Shared, record: &Record, netns: &File) -> Done<()> {
+    let (wrong, key) = (|error: io::Error| kernel("the kernel cannot be asked", &error), &record.key);
     let Some(host) = shared.kernel.link(&record.host).await.map_err(wrong)? else {
         return Err(missing(format!("interface {} of the Node is not there", record.host)));
     };
     if !host.is_up {
         return Err(missing(format!("interface {} of the Node is down", record.host)));
     }
-    let inside = netns::inside(&file, Netlink::open).await.map_err(wrong)?;
+    let inside = netns::inside(netns, Netlink::open).await.map_err(wrong)?;
     let Some(link) = inside.link(&key.interface).await.map_err(wrong)? else {
         return Err(missing(format!("interface {} of the container is not there", key.interface)));
     };
@@ -70,7 +80,7 @@ pub(super) async fn whole(shared: &Shared, record: &Record) -> Done<()> {
             return Err(missing(format!("route {to} via {by} is not there")));
         }
     }
-    port(shared, record).await
+    Ok(())
 }
 
 async fn port(shared: &Shared, record: &Record) -> Done<()> {

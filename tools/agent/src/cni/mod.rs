@@ -2,14 +2,16 @@
 //!
 //! **Design**: `vswitch-cni` has parsed the runtime's call and has got addresses from IPAM. The
 //! agent does the rest. `service` checks each request (`names`). `add` makes a pair of interfaces
-//! (`netns`, `link`) and the port (`ports`), and waits until the switch knows the Pod. `del`,
-//! `check` and `gc` are the other commands. `record` has one file for each attachment, which is on
+//! (`netns`, `link`), or a directory for a vhost-user socket (`vhost`). Then it makes the port
+//! (`ports`), and waits until the switch knows the Pod. `del`, `check` and `gc` are the other
+//! commands. `record` has one file for each attachment, which is on
 //! the disk before the interfaces are made. `shared` is what the server and the loop of `run`
 //! share: attachments that way, and what the switch was told of them the other way. `sweep` makes
 //! ports again after a restart of the switch, and removes what has lost its container.
 //!
-//! **Limits**: a Pod has one interface of this network. An attachment that was made by an earlier
-//! run stays as it was made: its address, MTU and routes do not follow the Node's.
+//! **Limits**: a Pod has its own interface, `eth0`, and at most eight further ones. An attachment
+//! that was made by an earlier run stays as it was made: its address, MTU and routes do not follow
+//! the Node's.
 //!
 //! **Threads**: those of the runtime. A thread of its own enters a network namespace, opens a
 //! netlink socket there, and ends: the socket stays in that namespace.
@@ -28,8 +30,10 @@ mod service;
 mod shared;
 mod socket;
 mod sweep;
+mod vhost;
 
 pub use shared::{Outcome, Told};
+pub use vhost::Directories;
 
 use crate::attach::Attachments;
 use link::Netlink;
@@ -53,14 +57,20 @@ pub struct Cni {
 
 impl Cni {
     /// Reads the attachments below `state`, and serves `socket`. `switch` is the socket of
-    /// vswitchd, `wake` is called when attachments change.
+    /// vswitchd, `directories` are those of vhost-user sockets, `wake` is called when attachments
+    /// change.
     ///
     /// # Errors
     /// As text: the directory or the socket cannot be had.
-    pub async fn start(socket: &Path, state: &Path, switch: &Path, wake: Arc<Notify>) -> Result<Self, String> {
+    pub async fn start(
+        (socket, state): (&Path, &Path),
+        switch: &Path,
+        directories: Directories,
+        wake: Arc<Notify>,
+    ) -> Result<Self, String> {
         let (store, records) = Store::open(state)?;
         let kernel = Netlink::open().map_err(|error| format!("netlink: {error}"))?;
-        let shared = Arc::new(Shared::new(store, records, kernel, switch, wake));
+        let shared = Arc::new(Shared::new(store, records, kernel, (switch, directories), wake));
         let listener = socket::listen(socket).await?;
         tokio::spawn(socket::serve(listener, Arc::clone(&shared)));
         tokio::spawn(sweep::forever(Arc::clone(&shared)));

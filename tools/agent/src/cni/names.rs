@@ -87,10 +87,14 @@ pub(super) fn addresses(said: &[IpConfig], gateways: &[IpAddr]) -> Outcome<Vec<A
     if all.is_empty() { Err(config("IPAM has given no address")) } else { Ok(all) }
 }
 
-/// Routes that IPAM has given; without any, a default route by each gateway.
-pub(super) fn routes(said: &[SaidRoute], addresses: &[Address]) -> Outcome<Vec<Route>> {
+/// Routes that IPAM has given. Without any, the Pod's own interface has a default route by each
+/// gateway, and a further one has none.
+pub(super) fn routes(said: &[SaidRoute], addresses: &[Address], is_own: bool) -> Outcome<Vec<Route>> {
     if said.len() > ROUTES_MAX {
         return Err(config(format!("{} routes: at most {ROUTES_MAX} are served", said.len())));
+    }
+    if said.is_empty() && !is_own {
+        return Ok(Vec::new());
     }
     if said.is_empty() {
         let default = |address: IpAddr| if address.is_ipv4() { [0; 4].into() } else { IpAddr::from([0; 16]) };
@@ -192,7 +196,7 @@ mod tests {
         let gateways = ["10.0.0.1".parse().expect("an address")];
         let both = addresses(&[ip("10.0.0.5/24", ""), ip("fd00::5/64", "fd00::1")], &gateways).expect("they are right");
         assert_eq!(both[0].gateway, Some(gateways[0]));
-        let defaults = routes(&[], &both).expect("they are right");
+        let defaults = routes(&[], &both, true).expect("they are right");
         assert_eq!(defaults.iter().map(|one| one.gateway.to_string()).collect::<Vec<_>>(), ["10.0.0.1", "fd00::1"]);
         for wrong in [
             &[][..],
@@ -208,8 +212,9 @@ mod tests {
         }
         let route = |destination: &str, gateway: &str| {
             let said = SaidRoute { destination: destination.to_owned(), gateway: gateway.to_owned() };
-            routes(&[said], &both[..1]).map_err(|failure| failure.code)
+            routes(&[said], &both[..1], false).map_err(|failure| failure.code)
         };
+        assert_eq!(routes(&[], &both, false), Ok(Vec::new()), "a further interface");
         assert_eq!(route("10.96.0.0/12", "").map(|all| all[0].gateway), Ok(gateways[0]));
         assert_eq!(route("::/0", "fd00::1"), Err(7), "the container has no such address");
         assert_eq!(route("10.96.0.0", ""), Err(7));

@@ -13,7 +13,9 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 use vswitch_proto::v1::port_config::Kind;
 use vswitch_proto::v1::port_service_client::PortServiceClient;
-use vswitch_proto::v1::{AddPortRequest, AfPacketPort, DeletePortRequest, ListPortsRequest, Port, PortConfig};
+use vswitch_proto::v1::{
+    AddPortRequest, AfPacketPort, DeletePortRequest, ListPortsRequest, Port, PortConfig, VhostUserMode, VhostUserPort,
+};
 
 /// The external id of the agent's ports.
 const OWNER: &str = "vswitch.io/cni";
@@ -82,11 +84,20 @@ impl Ports {
     }
 
     async fn add_once(&self, record: &Record) -> Result<(), PortError> {
+        let kind = match &record.vhost {
+            None => Kind::AfPacket(AfPacketPort { interface: record.host.clone() }),
+            Some(vhost) => Kind::VhostUser(VhostUserPort {
+                path: vhost.socket().display().to_string(),
+                mode: VhostUserMode::Client.into(),
+                queues: Some(vhost.queues),
+                ..VhostUserPort::default()
+            }),
+        };
         let port = PortConfig {
             name: record.host.clone(),
             underlay: Some(false),
             external_ids: HashMap::from([(OWNER.to_owned(), record.key.to_string())]),
-            kind: Some(Kind::AfPacket(AfPacketPort { interface: record.host.clone() })),
+            kind: Some(kind),
             ..PortConfig::default()
         };
         let request = AddPortRequest { bridge: record.bridge.clone(), port: Some(port) };

@@ -4,6 +4,7 @@
 //! agent that was killed finds all that it has made. `CONTAINER:INTERFACE.deleted` is a note of the
 //! plug-in: the runtime has detached the interface while the agent was away.
 
+use crate::attach;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +15,13 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use vswitch_net_types::shown;
 
+/// The interface that every Pod has: each runtime of Kubernetes names it so, and kubelet has its
+/// addresses.
+pub(super) const OWN_INTERFACE: &str = "eth0";
+
+/// The name of a socket in its directory.
+const SOCKET: &str = "net.sock";
+
 /// Bytes of a file: a record has some hundred.
 const LEN_MAX: u64 = 64 << 10;
 
@@ -22,6 +30,13 @@ const LEN_MAX: u64 = 64 << 10;
 pub(super) struct Key {
     pub(super) container: String,
     pub(super) interface: String,
+}
+
+impl Key {
+    /// Whether this is the Pod's own interface, and no further one.
+    pub(super) fn is_own(&self) -> bool {
+        self.interface == OWN_INTERFACE
+    }
 }
 
 impl fmt::Display for Key {
@@ -79,8 +94,39 @@ pub(super) struct Record {
     pub(super) mtu: u32,
     pub(super) addresses: Vec<Address>,
     pub(super) routes: Vec<Route>,
-    /// Seconds since 1970-01-01 00:00:00 UTC.
+    /// The interface is a socket; None: a pair of veth interfaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) vhost: Option<VhostUser>,
+    /// Milliseconds since 1970-01-01 00:00:00 UTC.
     pub(super) created: u64,
+}
+
+impl Record {
+    /// The name of the switch's Pod: the Pod's own, or with the interface's if it is a further one.
+    pub(super) fn object(&self) -> Option<String> {
+        let name = self.pod.as_ref()?.full_name();
+        Some(if self.key.is_own() { name } else { attach::further(&name, &self.key.interface) })
+    }
+}
+
+/// A vhost-user socket.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) struct VhostUser {
+    /// The directory that it is in.
+    pub(super) directory: PathBuf,
+    /// The directory is a device plug-in's, which makes and removes it.
+    pub(super) is_device: bool,
+    /// Queue pairs.
+    pub(super) queues: u32,
+    /// Owner and group of the directory.
+    pub(super) owner: (u32, u32),
+}
+
+impl VhostUser {
+    /// The socket.
+    pub(super) fn socket(&self) -> PathBuf {
+        self.directory.join(SOCKET)
+    }
 }
 
 /// The directory.
@@ -184,6 +230,7 @@ pub(super) mod tests {
             mtu: 1450,
             addresses: vec![address],
             routes: Vec::new(),
+            vhost: None,
             created: 1,
         }
     }

@@ -1,9 +1,9 @@
 //! DEL, GC, and whatever else ends an attachment.
 
 use super::failure::{Outcome as Done, kernel};
-use super::names;
 use super::record::{Key, Record};
 use super::shared::Shared;
+use super::{names, vhost};
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
@@ -30,11 +30,14 @@ pub(super) async fn del(shared: &Shared, attachment: Option<AttachmentRef>) -> D
 pub(super) async fn gc(shared: &Shared, request: GcRequest) -> Done<u32> {
     let valid: BTreeSet<Key> =
         request.valid.into_iter().map(|one| Key { container: one.container, interface: one.interface }).collect();
+    let containers: BTreeSet<&String> = valid.iter().map(|key| &key.container).collect();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (mut removed, mut failed) = (0, None);
     for record in shared.records() {
         let age = now.saturating_sub(Duration::from_millis(record.created));
-        if record.network != request.network || valid.contains(&record.key) || age < YOUNG {
+        // Multus has called for a further interface, and the list may be another runtime's.
+        let is_beside = !record.key.is_own() && containers.contains(&record.key.container);
+        if record.network != request.network || valid.contains(&record.key) || is_beside || age < YOUNG {
             continue;
         }
         let _lock = shared.lock(&record.key).await;
@@ -56,6 +59,17 @@ pub(super) async fn remove(shared: &Shared, record: &Record) -> Done<()> {
     if let Err(error) = shared.ports.delete(&record.bridge, &record.host).await {
         tracing::debug!("cni: port {}: {}", record.host, shown(error.words()));
     }
+    match &record.vhost {
+        Some(vhost) => vhost::clear(vhost).await?,
+        None => interface(shared, record).await?,
+    }
+    files(shared, &record.key)?;
+    shared.forget(&record.key);
+    Ok(())
+}
+
+/// Removes the pair of interfaces.
+async fn interface(shared: &Shared, record: &Record) -> Done<()> {
     let wrong = |error| kernel("the interface cannot be removed", &error);
     if let Some(link) = shared.kernel.link(&record.host).await.map_err(wrong)? {
         let removed = shared.kernel.remove(link.index).await;
@@ -64,8 +78,6 @@ pub(super) async fn remove(shared: &Shared, record: &Record) -> Done<()> {
             removed.map_err(wrong)?;
         }
     }
-    files(shared, &record.key)?;
-    shared.forget(&record.key);
     Ok(())
 }
 

@@ -7,9 +7,10 @@ use super::failure::{Outcome as Done, again};
 use super::link::Netlink;
 use super::names::mac_text;
 use super::ports::Ports;
-use super::record::{Key, Record, Store};
-use crate::attach::{Attachment, Attachments};
-use std::collections::BTreeMap;
+use super::record::{Key, Record, Store, VhostUser};
+use super::vhost::Directories;
+use crate::attach::{Attachment, Attachments, FURTHER_MAX};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::net::IpAddr;
 use std::path::Path;
@@ -69,8 +70,10 @@ pub(super) enum Conflict {
     Name,
     /// Another one has an address.
     Address(IpAddr, Box<Record>),
-    /// The Pod has an interface already.
-    Pod(String),
+    /// Another one has the directory of the socket.
+    Directory(Box<Record>),
+    /// The container has as many further interfaces as are served.
+    Many,
 }
 
 /// All of it.
@@ -79,6 +82,7 @@ pub(super) struct Shared {
     pub(super) store: Store,
     pub(super) kernel: Netlink,
     pub(super) ports: Ports,
+    pub(super) directories: Directories,
     state: Mutex<State>,
     node: watch::Sender<Option<Node>>,
     told: watch::Sender<Told>,
@@ -91,7 +95,7 @@ impl Shared {
         store: Store,
         records: BTreeMap<Key, Record>,
         kernel: Netlink,
-        switch: &Path,
+        (switch, directories): (&Path, Directories),
         wake: Arc<Notify>,
     ) -> Self {
         let entries = records.into_iter().map(|(key, record)| (key, (record, true))).collect();
@@ -99,6 +103,7 @@ impl Shared {
             store,
             kernel,
             ports: Ports::new(switch),
+            directories,
             state: Mutex::new(State { entries, change: 1 }),
             node: watch::Sender::new(None),
             told: watch::Sender::default(),
@@ -142,9 +147,14 @@ impl Shared {
             if let Some(one) = record.addresses.iter().find(|one| has(one.address)) {
                 return Err(Conflict::Address(one.address, Box::new(other.clone())));
             }
-            if record.pod.is_some() && other.pod == record.pod && other.key.container == record.key.container {
-                return Err(Conflict::Pod(other.key.interface.clone()));
+            let is_same = |own: &VhostUser| other.vhost.as_ref().is_some_and(|one| one.directory == own.directory);
+            if record.vhost.as_ref().is_some_and(is_same) {
+                return Err(Conflict::Directory(Box::new(other.clone())));
             }
+        }
+        let is_beside = |key: &&Key| key.container == record.key.container && !key.is_own();
+        if !record.key.is_own() && state.entries.keys().filter(is_beside).count() >= FURTHER_MAX {
+            return Err(Conflict::Many);
         }
         state.entries.insert(record.key.clone(), (record.clone(), false));
         Ok(())
@@ -178,12 +188,18 @@ impl Shared {
     }
 
     /// Attachments of Pods, and the number of their last change. Of several containers of one Pod
-    /// the youngest counts: the others are about to go.
+    /// the youngest counts, with all of its interfaces: the others are about to go.
     pub(super) fn attachments(&self) -> (u64, Attachments) {
         let state = self.state();
         let mut made: Vec<&Record> =
             state.entries.values().filter(|(_, is_made)| *is_made).map(|(record, _)| record).collect();
         made.sort_by_key(|record| record.created);
+        let (mut begun, mut youngest) = (BTreeSet::new(), BTreeMap::new());
+        for record in &made {
+            if let Some(pod) = record.pod.as_ref().filter(|_| begun.insert(&record.key.container)) {
+                youngest.insert(pod.full_name(), &record.key.container);
+            }
+        }
         let of = |record: &&Record| {
             let pod = record.pod.as_ref()?;
             let attachment = Attachment {
@@ -192,7 +208,7 @@ impl Shared {
                 mac: mac_text(&record.mac),
                 addresses: record.addresses.iter().map(|one| one.address).collect(),
             };
-            Some((pod.full_name(), attachment))
+            (youngest.get(&pod.full_name()) == Some(&&record.key.container)).then_some((record.object()?, attachment))
         };
         (state.change, made.iter().filter_map(of).collect())
     }

@@ -31,6 +31,17 @@ pub(super) fn has_gone(shared: &Shared, record: &Record) -> bool {
     shared.store.is_deleted(&record.key) || netns::id_at(&record.netns) != Some(record.netns_id)
 }
 
+/// Whether a container may be there, although its network namespace is not at its path.
+async fn is_alive(shared: &Shared, record: &Record) -> bool {
+    match &record.vhost {
+        // An agent that does not see the namespace, since it is not mounted here, sees the pair:
+        // that goes with the namespace only.
+        None => matches!(shared.kernel.link(&record.host).await, Ok(Some(_)) | Err(_)),
+        // A socket stays. Then there is something at the path that is no namespace of a network.
+        Some(_) => netns::id_at(&record.netns).is_some_and(|(device, _)| device != record.netns_id.0),
+    }
+}
+
 /// Removes attachments of containers that are gone.
 async fn containers(shared: &Shared) {
     for record in shared.records() {
@@ -38,9 +49,7 @@ async fn containers(shared: &Shared) {
             continue;
         }
         let _lock = shared.lock(&record.key).await;
-        // An agent that does not see the namespace, since it is not mounted here, sees the pair:
-        // that goes with the namespace only.
-        let is_alive = matches!(shared.kernel.link(&record.host).await, Ok(Some(_)) | Err(_));
+        let is_alive = is_alive(shared, &record).await;
         let is_over = shared.store.is_deleted(&record.key) || (!is_alive && shared.is_made(&record.key));
         if is_over && shared.record(&record.key).as_ref() == Some(&record) {
             tracing::info!("cni: {} has gone: it is removed", record.key);
@@ -77,7 +86,10 @@ async fn ports(shared: &Shared, told: &mut BTreeSet<Key>) {
 
 async fn port(shared: &Shared, record: &Record, told: &mut BTreeSet<Key>) {
     let _lock = shared.lock(&record.key).await;
-    let is_there = matches!(shared.kernel.link(&record.host).await, Ok(Some(_)));
+    let is_there = match &record.vhost {
+        None => matches!(shared.kernel.link(&record.host).await, Ok(Some(_))),
+        Some(vhost) => vhost.directory.is_dir(),
+    };
     if !is_there || !shared.is_made(&record.key) {
         return;
     }

@@ -7,6 +7,7 @@ mod antrea_rule;
 pub mod claims;
 mod doubtful;
 mod families;
+mod further;
 pub mod groups;
 pub mod k8s;
 mod multicast;

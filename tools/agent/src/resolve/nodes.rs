@@ -1,6 +1,7 @@
 //! Nodes as peers of rules.
 
 use super::claims::parsed;
+use super::own::addresses;
 pub use super::own::gateways;
 use super::selector::{matches, text};
 use super::world::{Members, World};
@@ -44,9 +45,4 @@ impl World<'_> {
     fn pod_with(&self, address: &str) -> Option<&str> {
         self.by_address.get(&parsed(address)?).copied()
     }
-}
-
-fn addresses(node: &Item<node::NodeBody>) -> Vec<String> {
-    let own = ["InternalIP", "ExternalIP"].into_iter().flat_map(|kind| node.body.addresses(kind));
-    own.chain(gateways(node)).collect()
 }

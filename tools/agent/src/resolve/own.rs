@@ -105,6 +105,12 @@ pub fn gateways(node: &Item<NodeBody>) -> Vec<String> {
     }
 }
 
+/// Addresses of a Node, and of its gateway.
+pub(super) fn addresses(node: &Item<NodeBody>) -> Vec<String> {
+    let own = ["InternalIP", "ExternalIP"].into_iter().flat_map(|kind| node.body.addresses(kind));
+    own.chain(gateways(node)).collect()
+}
+
 /// The first text of each family.
 fn one_per_family(all: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();

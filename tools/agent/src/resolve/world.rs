@@ -3,6 +3,7 @@
 use super::claims::{self, Claim, Holders, parsed};
 use super::doubtful::{Among, Doubtful};
 use super::families::families;
+use super::further;
 use super::net::{is_six, once};
 use super::own::{Own, own};
 use super::pods::{addresses, has_no_port, lacks};
@@ -10,6 +11,7 @@ use super::selector::{matches, text, word};
 use super::slices::{SERVICE_NAME, of_nobody};
 pub use super::spaces::Spaces;
 use super::spaces::{Meant, Space};
+use crate::attach::is_further;
 use crate::kinds::pod::Port;
 use crate::kinds::selector::Selector;
 use crate::kinds::{Labels, endpoint_slice, pod};
@@ -137,6 +139,7 @@ impl<'a> World<'a> {
         let mut claims = world.claims(&mut problems);
         let (held, more) = claims::settle(model, (node, world.own_pod_cidrs()), &mut claims, holders);
         (*holders, problems) = (held, [problems, more].concat());
+        further::add(model, &mut claims, |address| world.has(address));
         for Claim { name, item, addresses, is_local, in_doubt } in claims {
             if !in_doubt.is_empty() {
                 world.doubtful.add(world.pods.len(), true);
@@ -232,13 +235,14 @@ impl<'a> World<'a> {
         self.slices.get(namespace).and_then(|slices| slices.get(service)).map_or(&[], Vec::as_slice)
     }
 
-    /// Pods of a namespace with these labels, those in the Node's own network among them.
+    /// Pods of a namespace with these labels, those in the Node's own network among them, and no
+    /// further interfaces.
     pub fn labelled(&self, namespace: &str, labels: &Labels) -> Vec<usize> {
         let selector = Selector { match_labels: labels.clone(), ..Selector::default() };
         let candidates = self.candidates(&Spaces::One(namespace.to_owned()), &selector);
         let is_it = |index: &usize| {
             let (pod, meta) = (&self.pods[*index], &self.pods[*index].item.meta);
-            !pod.is_wrong && meta.namespace == namespace && matches(&selector, &meta.labels)
+            !pod.is_wrong && !is_further(pod.name) && meta.namespace == namespace && matches(&selector, &meta.labels)
         };
         candidates.filter(is_it).collect()
     }

@@ -32,6 +32,7 @@ mod wire;
 
 use super::keep::{keep, split};
 use super::{Source, Store};
+use crate::attach::pod_of;
 use crate::kinds::{Document, DocumentKey};
 use crate::problem::{Origin, Problem};
 use kube::Client;
@@ -83,7 +84,7 @@ impl Handle {
     pub fn object(&self, origin: &Origin) -> Option<ObjectRef> {
         let group = origin.file.strip_prefix(PLACE)?;
         let group = group.strip_prefix('/').unwrap_or(group);
-        locked(&self.refs).get(&origin.what, group)
+        locked(&self.refs).get(pod_of(&origin.what), group)
     }
 
     /// Objects of kinds whose status agents write, and a number that changes with them. None: they

@@ -4,6 +4,7 @@ use super::WEIGHT_MAX;
 use super::object::Object;
 use super::refs::Said;
 use super::table::Kind;
+use crate::attach::{NETWORK_STATUS, NETWORK_STATUS_LEN_MAX};
 use crate::kinds::{Document, DocumentBody, understand_served};
 use crate::problem::{Origin, Problem};
 use crate::source::{Entry, Tree, Value};
@@ -106,7 +107,11 @@ fn shorten(tree: &mut Tree) {
     if let Some(Value::Map(entries)) = annotations.map(|annotations| &mut annotations.value) {
         let is_short = |value: &Tree| value.text().is_none_or(|text| text.len() <= ANNOTATION_LEN_MAX);
         let is_ours = |key: &str| key.contains("vswitch") || key.contains("antrea");
-        entries.retain(|entry| is_ours(&entry.key) || is_short(&entry.value));
+        let is_read = |entry: &Entry| {
+            let text = entry.value.text().filter(|_| entry.key == NETWORK_STATUS);
+            text.is_some_and(|text| text.len() <= NETWORK_STATUS_LEN_MAX)
+        };
+        entries.retain(|entry| is_ours(&entry.key) || is_short(&entry.value) || is_read(entry));
     }
 }
 
