@@ -104,8 +104,6 @@ class Cni(unittest.TestCase):
         self.assertEqual(code, 101, error)
         code, error = self.bed.plugin.call("ADD", "web", self.bed.path("web"), pod=("default", "other", ""))
         self.assertEqual(code, 101, error)
-        code, error = self.bed.plugin.call("ADD", "web", self.bed.path("web"), "net1", pod=("default", "web", "uid-web"))
-        self.assertEqual(code, 101, error)
         self.assertEqual(len(self.bed.addresses_given()), 2, "what failed has no address")
         self.bed.ip("other", "link", "add", "eth0", "type", "veth", "peer", "name", "eth1")
         self.assertEqual(self.bed.add("other")[0], 101)

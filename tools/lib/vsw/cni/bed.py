@@ -28,6 +28,7 @@ class Bed(Spaces):
         super().__init__({NODE: f"{tag}-{NODE}"})
         self.tag, self.binaries, self.directory, self.defer = tag, Path(binaries), Path(directory), defer
         self.manifests, self.state, self.data = (self.directory / name for name in ("manifests", "cni", "ipam"))
+        self.devices, self.sockets = self.directory / "vhost", self.directory / "pods"
         self.manifests.mkdir()
         defer(netns.remove_namespace, self.names[NODE])
         self.spaces[NODE] = netns.Space(self.names[NODE])
@@ -63,7 +64,7 @@ class Bed(Spaces):
         """Starts the agent (again), and waits until the plug-in can ask it."""
         argv = ["ip", "netns", "exec", self.names[NODE], self.binaries / "vswitch-agent", "--no-state", "--dir", self.manifests,
                 "--node", NODE_NAME, "--socket", self.switch.socket, "--period-ms", PERIOD_MS, "--no-health-checks",
-                "--cni", self.plugin.socket, "--cni-state", self.state]
+                "--cni", self.plugin.socket, "--cni-state", self.state, "--vhost-dir", self.devices, "--pods-dir", self.sockets]
         with open(self.directory / "agent.log", "ab") as log:
             self.agent = machine.spawn(argv, stdout=log, stderr=log)
         status = lambda: self.plugin.call("STATUS", version="1.1.0")  # noqa: E731
@@ -129,10 +130,17 @@ class Bed(Spaces):
         network = self.data / "pods"
         return [file.name for file in network.iterdir() if file.name[0].isdigit() or ":" in file.name] if network.exists() else []
 
+    def in_directories(self):
+        """Directories of vhost-user sockets that Pods have, and what is in those of devices."""
+        found = [*self.sockets.glob("*"), *self.devices.glob("*/*")]
+        return sorted(str(path.relative_to(self.directory)) for path in found)
+
     def left(self):
-        """What is there of Pods: ports, interfaces, files, addresses, Pods, connections."""
+        """What is there of Pods: ports, interfaces, files, addresses, Pods, connections,
+        directories."""
         connections = [line for line in self.switch.vsctl("dump-conntrack").splitlines() if "10.10.0." in line]
-        return {"ports": self.ports(), "links": self.links(), "files": self.files(), "pods": self.pods(), "connections": connections}
+        return {"ports": self.ports(), "links": self.links(), "files": self.files(), "pods": self.pods(), "connections": connections,
+                "directories": self.in_directories()}
 
     def reaches(self, short, address):
         """Whether a ping is answered."""
@@ -147,7 +155,7 @@ class Existing(netns.Space):
         self.name = name
 
 
-NOTHING = {"ports": [], "links": [], "files": ([], []), "pods": 0, "connections": []}
+NOTHING = {"ports": [], "links": [], "files": ([], []), "pods": 0, "connections": [], "directories": []}
 
 
 def addresses(result):
