@@ -124,6 +124,13 @@ const STATIC_LIBS: &[&str] = &[
     "net_virtio",
 ];
 
+/// The CPU level of the Rust code: one program has one. DPDK's own libraries are built for less
+/// than x86-64-v2.
+fn level() -> &'static str {
+    let features = env::var("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
+    if features.split(',').any(|feature| feature == "avx2") { "x86-64-v3" } else { "x86-64-v2" }
+}
+
 fn main() {
     for file in ["wrapper.h", "shim.h", "shim.c", "paths.c", "build.rs"] {
         println!("cargo:rerun-if-changed={file}");
@@ -146,19 +153,14 @@ fn main() {
         link_shared(&dpdk)
     }
 
+    let march = format!("-march={}", level());
     // rte_config.h is force-included by pkg-config's own flags; pkg-config(1) prints them, the
     // crate does not.
     let mut shim = cc::Build::new();
-    shim.file("shim.c")
-        .file("paths.c")
-        .flag("-include")
-        .flag("rte_config.h")
-        .flag("-march=x86-64-v3")
-        .warnings(true)
-        .opt_level(3);
+    shim.file("shim.c").file("paths.c").flag("-include").flag("rte_config.h").flag(&march).warnings(true).opt_level(3);
     let mut bindings = bindgen::Builder::default()
         .header("wrapper.h")
-        .clang_args(["-include", "rte_config.h", "-march=x86-64-v3"])
+        .clang_args(["-include", "rte_config.h", &march])
         .use_core()
         .derive_default(true)
         .layout_tests(false)

@@ -5,17 +5,18 @@
 
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 
-/// The instruction set extensions of x86-64-v3 (System V ABI for AMD64, 3.1.1): name, whether the
-/// build takes it for granted, index of its word in [`words`], bit.
+/// The instruction set extensions of x86-64-v2 and v3 (System V ABI for AMD64, 3.1.1): name,
+/// whether the build takes it for granted, index of its word in [`words`], bit. Each build takes
+/// those of v2.
 const FEATURES: [(&str, bool, usize, u32); 15] = [
-    ("sse3", cfg!(target_feature = "sse3"), 0, 0),
-    ("ssse3", cfg!(target_feature = "ssse3"), 0, 9),
+    ("sse3", true, 0, 0),
+    ("ssse3", true, 0, 9),
     ("fma", cfg!(target_feature = "fma"), 0, 12),
-    ("cmpxchg16b", cfg!(target_feature = "cmpxchg16b"), 0, 13),
-    ("sse4.1", cfg!(target_feature = "sse4.1"), 0, 19),
-    ("sse4.2", cfg!(target_feature = "sse4.2"), 0, 20),
+    ("cmpxchg16b", true, 0, 13),
+    ("sse4.1", true, 0, 19),
+    ("sse4.2", true, 0, 20),
     ("movbe", cfg!(target_feature = "movbe"), 0, 22),
-    ("popcnt", cfg!(target_feature = "popcnt"), 0, 23),
+    ("popcnt", true, 0, 23),
     ("osxsave", cfg!(target_feature = "avx"), 0, 27),
     ("avx", cfg!(target_feature = "avx"), 0, 28),
     ("f16c", cfg!(target_feature = "f16c"), 0, 29),
@@ -29,7 +30,7 @@ const FEATURES: [(&str, bool, usize, u32); 15] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this CPU lacks {}, but this build needs {}; run it on a newer machine (or VM CPU model, such as -cpu host), or build \
-     without target-cpu in .cargo/config.toml",
+     with target-cpu=x86-64-v2 in .cargo/config.toml",
     .0.join(" "),
     baseline()
 )]
@@ -40,7 +41,7 @@ pub(super) const fn baseline() -> &'static str {
     if cfg!(all(target_feature = "avx2", target_feature = "bmi2", target_feature = "fma", target_feature = "movbe")) {
         "x86-64-v3"
     } else {
-        "x86-64"
+        "x86-64-v2"
     }
 }
 
