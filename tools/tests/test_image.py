@@ -38,13 +38,15 @@ def stand_ins(directory):
     """Programs that print their arguments, in place of those of the image."""
     for name in rootfs.PROGRAMS:
         shutil.copy("/bin/busybox" if name == "vswitch-cni" else "/bin/echo", directory / name)
+    (directory / "v3").mkdir()
+    shutil.copy("/bin/echo", directory / "v3" / "vswitchd")
     return directory
 
 
 def make(programs, output):
     """Runs tools/image; what it said."""
     done = subprocess.run(
-        [ROOT / "tools" / "image", "--bin-dir", programs, "--cni", programs / "vswitch-cni", "--output", output],
+        [ROOT / "tools" / "image", "--bin-dir", programs, "--v3-dir", programs / "v3", "--output", output],
         capture_output=True,
         text=True,
         timeout=300,
@@ -128,7 +130,7 @@ class Image(unittest.TestCase):
         self.assertEqual(again.read_bytes(), self.file.read_bytes())
 
     def test_a_plug_in_with_shared_libraries_is_refused(self):
-        argv = [ROOT / "tools" / "image", "--bin-dir", self.programs, "--cni", "/bin/echo", "--output", self.work / "none.tar"]
+        argv = [ROOT / "tools" / "image", "--bin-dir", self.programs, "--v3-dir", self.programs / "v3", "--cni", "/bin/echo", "--output", self.work / "none.tar"]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
         self.assertIn("/bin/echo needs shared libraries", done.stderr)
@@ -161,6 +163,19 @@ class Image(unittest.TestCase):
                 "/bin/sh", "-c", "vswitch-entry switch /etc/vswitch; cat /run/vswitchd.toml; ls /var/lib/vswitch", NODE_NAME=node, CORES="2"
             )
             self.assertEqual(said.splitlines(), ["--config /run/vswitchd.toml", first, f"worker_cores = [{last}]", "antrea"])
+
+    def test_each_cpu_level_has_its_switch(self):
+        (self.root / "proc2").mkdir()
+        (self.root / "proc2" / "self").symlink_to("/proc/self")
+        info = self.root / "proc2" / "cpuinfo"
+        for lacking, level in (("", "v3"), (" avx2", "v2"), (" abm", "v2")):
+            info.write_text(f"flags\t\t: {ALL.replace(lacking, '')}\n")
+            said = self.inside("/usr/bin/vswitch-entry", "sh", "-c", "command -v vswitchd", VSWITCH_PROC="/proc2")
+            self.assertEqual(said.strip(), f"/usr/lib/vswitch/{level}/vswitchd")
+            if len(machine.cores()) > 1:
+                said = self.inside("/usr/bin/vswitch-entry", "switch", "/etc/vswitch", VSWITCH_PROC="/proc2")
+                self.assertEqual(f"this CPU lacks{lacking}: the switch for x86-64-v2 runs" in said, level == "v2", said)
+        self.assertEqual(self.inside("/usr/bin/vswitchd", "runs").strip(), "runs")
 
     def test_the_agent_of_the_host_may_write_sysctls(self):
         """A runtime without `privileged` mounts /proc/sys read-only."""
@@ -242,19 +257,23 @@ class Entry(unittest.TestCase):
 
     def test_an_older_cpu_is_refused_by_name(self):
         self.assertEqual(self.run_entry("echo", "runs").strip(), "runs")
-        for lacking in ("avx2", "bmi2", "abm"):
+        for lacking in ("sse4_2", "popcnt", "cx16"):
             said = self.run_entry("echo", "runs", flags=ALL.replace(f" {lacking}", ""), status=78)
             self.assertEqual(len(said.splitlines()), 1)
-            self.assertIn(f"this CPU lacks {lacking}, but the image needs x86-64-v3", said)
+            self.assertIn(f"this CPU lacks {lacking}, but the image needs x86-64-v2", said)
 
     def test_the_flags_are_those_of_the_programs(self):
         """The entry asks for what `vswitchd` asks for."""
         text = (ROOT / "vswitch" / "vswitchd" / "src" / "cpu.rs").read_text()
         linux = {"sse3": "pni", "cmpxchg16b": "cx16", "sse4.1": "sse4_1", "sse4.2": "sse4_2", "osxsave": "xsave", "lzcnt": "abm"}
         table = text[text.index("const FEATURES") : text.index("];")]
-        names = [line.split('"')[1] for line in table.splitlines() if line.strip().startswith('("')]
-        line = next(line for line in ENTRY.read_text().splitlines() if line.startswith("CPU_FLAGS="))
-        self.assertEqual(set(line.split('"')[1].split()), {linux.get(name, name) for name in names})
+        levels = {True: set(), False: set()}
+        for line in table.splitlines():
+            if line.strip().startswith('("'):
+                name = line.split('"')[1]
+                levels[", true," in line].add(linux.get(name, name))
+        lines = {line.partition("=")[0]: line.split('"')[1] for line in ENTRY.read_text().splitlines() if line.startswith("CPU_V")}
+        self.assertEqual((set(lines["CPU_V2"].split()), set(lines["CPU_V3"].split())), (levels[True], levels[False]))
 
     def test_the_plug_in_is_replaced_in_one_step(self):
         with tempfile.TemporaryDirectory() as programs, tempfile.TemporaryDirectory() as target:

@@ -96,8 +96,9 @@ def without_lines(program):
         return out.read_bytes()
 
 
-def make(programs, entry):
-    """The files of the image, with the programs of these paths and this entry."""
+def make(programs, levels, entry):
+    """The files of the image: programs by their names, switches by the CPU levels that they are
+    for, and the entry, which chooses one."""
     root = Rootfs()
     for path, target in LINKS.items():
         root.link(path, target)
@@ -107,15 +108,18 @@ def make(programs, entry):
         root.file(path, text.encode())
     for name, path in programs.items():
         root.file(f"usr/bin/{name}", without_lines(path), 0o755)
+    for level, path in levels.items():
+        root.file(f"usr/lib/vswitch/{level}/vswitchd", without_lines(path), 0o755)
+    root.link("usr/bin/vswitchd", "../lib/vswitch/v2/vswitchd")
     root.copy("usr/bin/vswitch-entry", entry, 0o755)
     root.copy("usr/bin/busybox", BUSYBOX, 0o755)
     for tool in TOOLS:
         root.link(f"usr/bin/{tool}", "busybox")
     root.copy("usr/sbin/nft", NFT, 0o755)
     root.copy("etc/ssl/certs/ca-certificates.crt", AUTHORITIES)
-    roots = [*programs.values(), NFT]
+    roots = [*programs.values(), *levels.values(), NFT]
     # A program with DPDK in it loads no plugin.
-    if "librte_eal.so" in " ".join(elf.closure(programs.values())[0]):
+    if "librte_eal.so" in " ".join(elf.closure(levels.values())[0]):
         roots += add_plugins(root)
     add_libraries(root, roots)
     add_licences(root)
