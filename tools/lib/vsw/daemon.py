@@ -9,6 +9,9 @@ from . import machine
 from .machine import Failure
 
 UNREACHABLE = 3  # vsctl's exit status when nobody answers
+# Microseconds between two looks of an idle worker where switches share few cores: at 50 each of
+# them takes a tenth of a core.
+IDLE_SLEEP_US = 500
 
 
 def build(profile, packages=("vswitchd", "vsctl")):

@@ -17,6 +17,7 @@ from ..machine import Failure
 
 NEEDED = ("containerd", "containerd-shim-runc-v2", "ctr", "runc", "busybox", "curl")
 IMAGE = "localhost/busybox:1"
+METRICS = "127.0.0.1:1338"  # where it tells how long calls took, in its network namespace
 SERVICE = "runtime.v1.RuntimeService"
 TOOLS = ("sh", "sleep", "ping", "nc", "wget", "httpd", "ip")
 
@@ -103,6 +104,8 @@ root = "{self.directory}/root"
 state = "{self.directory}/state"
 [grpc]
 address = "{self.socket}"
+[metrics]
+address = "{METRICS}"
 [plugins."io.containerd.internal.v1.opt"]
 path = "{self.directory}/opt"
 {cri}]
@@ -146,6 +149,10 @@ conf_dir = "{self.directory}/net.d"
             raise Failure(f"{method}: status {head.get('grpc-status')}: {head.get('grpc-message') or said}")
         return decode(done.stdout[5:])
 
+    def listed(self):
+        """All sandboxes, each decoded."""
+        return [decode(sandbox) for sandbox in self.call("ListPodSandbox", []).get(1, [])]
+
     def sandbox(self, name, uid, namespace="default"):
         """RunPodSandbox: the sandbox of a Pod."""
         return Sandbox(self, name, uid, namespace)
@@ -155,11 +162,11 @@ class Sandbox:
     """The sandbox of a Pod, with one container."""
 
     def __init__(self, runtime, name, uid, namespace):
-        self.runtime = runtime
+        self.runtime, self.uid = runtime, uid
         self.config = [(1, [(1, name), (2, uid), (3, namespace)]), (2, name), (8, [])]
-        before = _namespaces()
+        before = namespaces()
         self.id = runtime.call("RunPodSandbox", [(1, self.config)])[1][0].decode()
-        self.made, self.container = _namespaces() - before, None
+        self.made, self.container = namespaces() - before, None
 
     def addresses(self):
         """Its addresses, as the runtime knows them."""
@@ -190,7 +197,7 @@ class Sandbox:
         self.runtime.call("RemovePodSandbox", [(1, self.id)])
 
 
-def _namespaces():
+def namespaces():
     """Names of the network namespaces that a runtime has made."""
     return {path.name for path in Path("/run/netns").glob("cni-*")}
 
