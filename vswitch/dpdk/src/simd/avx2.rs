@@ -17,8 +17,8 @@ impl U8x32 {
     #[inline(always)] // an instruction each, all of them
     #[must_use]
     pub fn of(bytes: &[u8; 32]) -> Self {
-        // SAFETY: AVX2 is in this build's baseline; the load may be unaligned, and is of 32 bytes that are
-        // there.
+        // SAFETY: AVX2 is in the baseline of this build; the load may be unaligned, and is of 32
+        // bytes that are there.
         Self(unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) })
     }
 
@@ -29,7 +29,7 @@ impl U8x32 {
         // One by one: without optimisation over all crates `map` is a call, and one more for each
         // word.
         let [a, b, c, d] = words;
-        // SAFETY: AVX is in this build's baseline; registers only.
+        // SAFETY: AVX is in the baseline of this build; registers only.
         Self(unsafe { _mm256_set_epi64x(d.cast_signed(), c.cast_signed(), b.cast_signed(), a.cast_signed()) })
     }
 
@@ -45,7 +45,7 @@ impl U8x32 {
     #[inline(always)]
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        // SAFETY: AVX2 is in this build's baseline; registers only.
+        // SAFETY: AVX2 is in the baseline of this build; registers only.
         Self(unsafe { _mm256_and_si256(self.0, other.0) })
     }
 
@@ -67,8 +67,8 @@ impl U8x32 {
 pub fn nh_twice<const N: usize>(words: &[U8x32], keys: &[[U8x32; N]; 2], others: &[u64; 2]) -> [u64; 2] {
     let (first, second) = (products(words, &keys[0]), products(words, &keys[1]));
     let mut sums = [0; 2];
-    // SAFETY: AVX2 is in this build's baseline; load and store may be unaligned, and are of the 16 bytes of
-    // `others` and of `sums`.
+    // SAFETY: AVX2 is in the baseline of this build; load and store may be unaligned, and are of
+    // the 16 bytes of `others` and of `sums`.
     unsafe {
         let both = _mm256_add_epi64(_mm256_unpacklo_epi64(first.0, second.0), _mm256_unpackhi_epi64(first.0, second.0));
         let both = _mm_add_epi64(_mm256_castsi256_si128(both), _mm256_extracti128_si256::<1>(both));
@@ -83,7 +83,7 @@ pub fn nh_twice<const N: usize>(words: &[U8x32], keys: &[[U8x32; N]; 2], others:
 fn products<const N: usize>(words: &[U8x32], keys: &[U8x32; N]) -> U8x32 {
     let mut sum = U8x32::zero();
     for (words, key) in words.iter().zip(keys) {
-        // SAFETY: AVX2 is in this build's baseline; registers only.
+        // SAFETY: AVX2 is in the baseline of this build; registers only.
         sum.0 = unsafe {
             let words = _mm256_add_epi32(words.0, key.0);
             _mm256_add_epi64(sum.0, _mm256_mul_epu32(words, _mm256_srli_epi64::<32>(words)))
