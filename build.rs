@@ -102,10 +102,12 @@ fn main() {
         .file_descriptor_set_path(out.join("vswitch_descriptor.bin"))
         .compile_protos(&files, &[&root])
         .unwrap_or_else(|error| panic!("{NO_PROTOC}: {error}"));
-    // No service of the switch: it is neither among `Services` nor known to its reflection.
-    println!("cargo:rerun-if-changed={}", root.join("agent").display());
+    // No services of the switch: they are neither among `Services` nor known to its reflection.
     let mut private = Vec::new();
-    protos(&root.join("agent"), &mut private);
+    for package in ["agent", "kubelet"] {
+        println!("cargo:rerun-if-changed={}", root.join(package).display());
+        protos(&root.join(package), &mut private);
+    }
     tonic_prost_build::configure()
         .compile_protos(&private, &[root])
         .unwrap_or_else(|error| panic!("{NO_PROTOC}: {error}"));

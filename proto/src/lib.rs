@@ -29,6 +29,15 @@ pub mod agent {
     }
 }
 
+/// Between a kubelet and `vswitch-agent`: Kubernetes' device plug-in API.
+pub mod kubelet {
+    /// Version 1, beta 1.
+    #[allow(clippy::all, missing_docs, unreachable_pub, unused_qualifications, missing_debug_implementations)]
+    pub mod v1beta1 {
+        tonic::include_proto!("v1beta1");
+    }
+}
+
 mod host_plan;
 pub mod surface;
 
