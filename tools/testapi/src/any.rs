@@ -10,6 +10,7 @@ use kube::client::Body;
 use serde_json::Value;
 
 use crate::client;
+use crate::log::Entry;
 use crate::options::Options;
 use crate::rbac::User;
 use crate::real::{ASSETS, RealServer};
@@ -93,6 +94,14 @@ impl AnyServer {
         match self {
             Self::Fake(server) => server.url(),
             Self::Real(server) => server.url().to_owned(),
+        }
+    }
+
+    /// The log of requests for objects.
+    pub fn requests(&self) -> Vec<Entry> {
+        match self {
+            Self::Fake(server) => server.requests(),
+            Self::Real(server) => server.requests(),
         }
     }
 

@@ -12,14 +12,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::client;
 use crate::kubeconfig;
+use crate::log::Entry;
 use crate::rbac::User;
 
 /// Variable that names the directory with the programs.
 pub const ASSETS: &str = "KUBEBUILDER_ASSETS";
 /// A cold machine takes 20 seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Its log of requests, and what is in it: who asked for what.
+const AUDIT_LOG: &str = "audit.log";
+const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n";
 
 /// A real API server that runs.
 #[derive(Debug)]
@@ -136,10 +143,44 @@ impl RealServer {
         &self.tokens
     }
 
+    /// The log of requests for objects. Queries are not in it, and no status of watches that go on.
+    pub fn requests(&self) -> Vec<Entry> {
+        let text = fs::read_to_string(self.directory.path().join(AUDIT_LOG)).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).filter_map(|event| entry(&event)).collect()
+    }
+
     /// Text of a kubeconfig with a token.
     pub fn kubeconfig_text(&self, token: Option<&str>) -> String {
         kubeconfig::text(&self.url, Some(&self.ca().to_string_lossy()), token)
     }
+}
+
+/// An event of the audit log (audit.k8s.io/v1), if it is about objects, and the one of its request.
+/// Of watches that is the first one: 1.20 logs the next one at their ends.
+fn entry(event: &Value) -> Option<Entry> {
+    let of = event.get("objectRef")?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let status = event["responseStatus"]["code"].as_u64().and_then(|code| u16::try_from(code).ok());
+    let is_begun = event["stage"] == "RequestReceived";
+    let is_it = if event["verb"] == "watch" { is_begun || status.is_some_and(|code| code >= 400) } else { !is_begun };
+    if !is_it {
+        return None;
+    }
+    let mut resource = text(&of["resource"]);
+    for (mark, field) in [(".", "apiGroup"), ("/", "subresource")] {
+        if let Some(part) = of[field].as_str().filter(|part| !part.is_empty()) {
+            resource = format!("{resource}{mark}{part}");
+        }
+    }
+    Some(Entry {
+        verb: text(&event["verb"]),
+        resource,
+        namespace: text(&of["namespace"]),
+        name: text(&of["name"]),
+        user: text(&event["user"]["username"]),
+        query: String::new(),
+        status: status.unwrap_or(0),
+    })
 }
 
 /// Three ports that are free now.
@@ -190,7 +231,10 @@ fn start_apiserver(
         format!("{token},{},uid{i},\"{}\"\n", user.name, user.groups.join(","))
     };
     fs::write(file("tokens.csv"), tokens.iter().enumerate().map(line).collect::<String>())?;
+    fs::write(file("audit.yaml"), AUDIT_POLICY)?;
     let arguments = [
+        format!("--audit-policy-file={}", file("audit.yaml")),
+        format!("--audit-log-path={}", file(AUDIT_LOG)),
         format!("--etcd-servers={etcd}"),
         format!("--secure-port={port}"),
         "--bind-address=127.0.0.1".to_owned(),
