@@ -12,6 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Error;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// Tags: six bits of the DSCP, without 0.
 const TAG_MAX: u32 = 63;
@@ -22,7 +23,7 @@ pub(super) async fn claim(shared: &Shared, object: &Traceflow) -> Result<Option<
         status::fail(&shared.api, object, &reason).await;
         return Ok(None);
     }
-    let Some(tag) = free_tag(&all(shared).await?, object) else { return Ok(None) };
+    let Some(tag) = free_tag(&all(shared).await?, Some(object)) else { return Ok(None) };
     let status = json!({"phase": "Running", "dataplaneTag": tag, "startTime": second(Timestamp::now())});
     let Some(claimed) = write(shared, object, status).await? else { return Ok(None) };
     if all(shared).await?.iter().any(|other| precedes(other, &claimed)) {
@@ -47,10 +48,12 @@ async fn all(shared: &Shared) -> Result<Vec<Traceflow>, Error> {
     Ok(list.items.iter().map(Traceflow::of).collect())
 }
 
-/// The lowest tag that no other Traceflow has.
-fn free_tag(all: &[Traceflow], object: &Traceflow) -> Option<u32> {
-    let running = || all.iter().filter(|other| other.phase == Phase::Running && other.uid != object.uid);
-    (1..=TAG_MAX).find(|tag| running().all(|other| other.tag != *tag))
+/// The lowest tag that no other Traceflow than `object` has.
+pub(super) fn free_tag<'a>(all: impl IntoIterator<Item = &'a Traceflow>, object: Option<&Traceflow>) -> Option<u32> {
+    let is_it = |other: &Traceflow| object.is_some_and(|object| object.uid == other.uid);
+    let others = all.into_iter().filter(|other| other.phase == Phase::Running && !is_it(other));
+    let taken: BTreeSet<u32> = others.map(|other| other.tag).collect();
+    (1..=TAG_MAX).find(|tag| !taken.contains(tag))
 }
 
 /// Whether another Traceflow had the tag of `claimed` before.
@@ -75,9 +78,9 @@ mod tests {
         let new = Traceflow { phase: Phase::New, ..running("new", 1, 0) };
         let mut all =
             vec![running("a", 2, 1), running("b", 3, 3), Traceflow { phase: Phase::Done, ..running("c", 4, 2) }];
-        assert_eq!(free_tag(&all, &new), Some(2));
+        assert_eq!(free_tag(&all, Some(&new)), Some(2));
         all.extend((1..=TAG_MAX).map(|tag| running(&format!("t{tag}"), 5, tag)));
-        assert_eq!(free_tag(&all, &new), None);
+        assert_eq!(free_tag(&all, Some(&new)), None);
     }
 
     #[test]

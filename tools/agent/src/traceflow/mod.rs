@@ -20,6 +20,7 @@ mod object;
 mod session;
 mod status;
 
+use crate::feedback::ANSWER_MAX;
 use futures_util::StreamExt;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject};
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use vswitch_net_types::shown;
 
 /// How long a sender waits for the agent of the destination at most.
 const READY_MAX: Duration = Duration::from_secs(5);
@@ -101,11 +103,13 @@ struct Watch {
     objects: BTreeMap<String, Traceflow>,
     /// Those of which this Node has a part, by name. Dropped, a session ends.
     sessions: BTreeMap<String, Session>,
+    /// What failed last, and was told.
+    told: String,
 }
 
 impl Watch {
     fn new(shared: Shared) -> Self {
-        Self { shared, objects: BTreeMap::new(), sessions: BTreeMap::new() }
+        Self { shared, objects: BTreeMap::new(), sessions: BTreeMap::new(), told: String::new() }
     }
 
     async fn follow(mut self) {
@@ -122,8 +126,7 @@ impl Watch {
                     Some(Ok(Event::InitDone)) => self.objects = std::mem::take(&mut listed),
                     Some(Ok(Event::Apply(object))) => add(&mut self.objects, &object),
                     Some(Ok(Event::Delete(object))) => drop(self.objects.remove(&object.name_any())),
-                    // The kind may not be served, or the server is away: `source` tells the latter.
-                    Some(Err(error)) => tracing::debug!("Traceflows: {error}"),
+                    Some(Err(error)) => self.tell(format!("Traceflows cannot be followed: {error}")),
                     None => return,
                 },
                 _ = turn.tick() => {}
@@ -136,12 +139,18 @@ impl Watch {
         let objects = &self.objects;
         self.sessions.retain(|name, session| objects.get(name).is_some_and(|object| session.is_of(object)));
         let now = Timestamp::now();
+        let mut has_tag = self.has_tag();
         let names: Vec<String> = self.objects.keys().cloned().collect();
         for name in names {
             let Some(object) = self.objects.get(&name).cloned() else { continue };
             match object.phase {
                 Phase::Done => {}
-                Phase::New if object.is_of(&self.shared.local.borrow()) => self.claim(object).await,
+                // (No request for one that has to wait: of 1,000 that come at once most do.)
+                Phase::New if !has_tag => {}
+                Phase::New if object.is_of(&self.shared.local.borrow()) => {
+                    self.claim(object).await;
+                    has_tag = self.has_tag();
+                }
                 Phase::New => {}
                 Phase::Running if object.overdue_seconds(now) > GRACE_SECONDS => {
                     status::fail(&self.shared.api, &object, "its time is over, and the agent that ran it is gone")
@@ -158,15 +167,35 @@ impl Watch {
         }
     }
 
+    /// Whether a tag is free, as far as this agent knows.
+    fn has_tag(&self) -> bool {
+        claim::free_tag(self.objects.values(), None).is_some()
+    }
+
     async fn claim(&mut self, object: Traceflow) {
-        match claim::claim(&self.shared, &object).await {
-            Ok(Some(object)) => {
+        let claimed = tokio::time::timeout(ANSWER_MAX, claim::claim(&self.shared, &object)).await;
+        match claimed {
+            Ok(Ok(Some(object))) => {
                 let session = Session::send(self.shared.clone(), &object);
                 self.sessions.insert(object.name.clone(), session);
                 self.objects.insert(object.name.clone(), object);
             }
-            Ok(None) => {} // the next look tries again
-            Err(error) => tracing::debug!("Traceflow {}: {error}", object.name),
+            Ok(Ok(None)) => {} // the next look tries again
+            Ok(Err(error)) => self.tell(format!("Traceflow {} cannot be claimed: {error}", object.name)),
+            Err(_) => self.tell(format!("Traceflow {} cannot be claimed: no answer", object.name)),
+        }
+    }
+
+    /// Tells once what the server refuses. The kind may not be served, and a server that is away is
+    /// told of by `source`: those are for who looks closer.
+    fn tell(&mut self, failure: String) {
+        if failure.contains("Forbidden") || failure.contains("forbidden") {
+            if self.told != failure {
+                tracing::warn!("{}", shown(&failure));
+                self.told = failure;
+            }
+        } else {
+            tracing::debug!("{}", shown(&failure));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A double of NodeService and SyncService: it keeps what it is told, and refuses what it is told
 //! to refuse.
 
+use crate::double_traces::Traces;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -16,6 +17,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 use vswitch_agent::project::{kind, name};
 use vswitch_proto::antrea::v1::node_service_server::{NodeService, NodeServiceServer};
 use vswitch_proto::antrea::v1::sync_service_server::{SyncService, SyncServiceServer};
+use vswitch_proto::antrea::v1::traceflow_service_server::TraceflowServiceServer;
 use vswitch_proto::antrea::v1::{self, GateChange, ObjectOutcome, WriteMode};
 
 pub type Key = (i32, String);
@@ -37,6 +39,7 @@ pub struct State {
 struct Services(Arc<Mutex<State>>);
 
 pub struct Switch {
+    traces: Traces,
     dir: TempDir,
     socket: PathBuf,
     state: Arc<Mutex<State>>,
@@ -45,11 +48,16 @@ pub struct Switch {
 
 impl Switch {
     pub async fn start() -> Self {
+        Self::tracing(Traces::open()).await
+    }
+
+    /// The same, with Traceflows that others look at.
+    pub async fn tracing(traces: Traces) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let socket = dir.path().join("switch.sock");
         let state = Arc::new(Mutex::new(State::default()));
-        let server = serve(&socket, &state);
-        Self { dir, socket, state, server }
+        let server = serve(&socket, &state, traces.clone());
+        Self { traces, dir, socket, state, server }
     }
 
     pub fn socket(&self) -> &Path {
@@ -66,15 +74,16 @@ impl Switch {
         assert!((&mut self.server).await.is_err(), "it is gone");
         std::fs::remove_file(self.dir.path().join("switch.sock")).expect("removed");
         *self.state() = State::default();
-        self.server = serve(&self.socket, &self.state);
+        self.server = serve(&self.socket, &self.state, self.traces.clone());
     }
 }
 
-fn serve(socket: &Path, state: &Arc<Mutex<State>>) -> JoinHandle<()> {
+fn serve(socket: &Path, state: &Arc<Mutex<State>>, traces: Traces) -> JoinHandle<()> {
     let listener = UnixListenerStream::new(UnixListener::bind(socket).expect("bound"));
     let services = Services(Arc::clone(state));
     tokio::spawn(async move {
         let server = Server::builder().add_service(NodeServiceServer::new(services.clone()));
+        let server = server.add_service(TraceflowServiceServer::new(traces));
         let _ = server.add_service(SyncServiceServer::new(services)).serve_with_incoming(listener).await;
     })
 }

@@ -15,6 +15,7 @@ mod common;
 mod document;
 mod document_flows;
 mod double;
+mod double_traces;
 mod doubled_keys;
 mod drive;
 mod drive_node;
@@ -40,6 +41,8 @@ mod property;
 mod realized;
 mod restart;
 mod restarted;
+#[cfg(feature = "cluster")]
+mod rights;
 mod samples;
 mod scene;
 mod semantics;
@@ -47,6 +50,8 @@ mod services;
 #[cfg(feature = "cluster")]
 mod serving;
 mod tiers;
+#[cfg(feature = "cluster")]
+mod traceflows;
 mod turned;
 mod undocumented;
 mod unreadable;

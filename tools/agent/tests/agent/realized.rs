@@ -1,5 +1,5 @@
 //! Statuses of policies: on the server of the tests, and on a real one if there is one.
 
-mod bed;
+pub mod bed;
 mod both;
 mod hurt;
