@@ -12,7 +12,7 @@
 //!
 //! **Threads**: one task of the agent's runtime.
 
-use crate::feedback::second;
+use crate::feedback::{ANSWER_MAX, answered, second};
 use crate::kinds::egress::EgressBody;
 use crate::lease::{Lease, PERIOD, Term};
 use crate::model::{Item, Model};
@@ -161,32 +161,52 @@ async fn follow(client: Client, mut lease: Lease, mut inbox: watch::Receiver<Lac
     let gvk = GroupVersionKind::gvk("crd.antrea.io", "v1beta1", "Egress");
     let egresses: Api<DynamicObject> = Api::all_with(client, &ApiResource::from_gvk(&gvk));
     let mut period = tokio::time::interval(PERIOD);
-    let mut told = String::new();
+    let mut told = [String::new(), String::new()];
     loop {
         tokio::select! {
             _ = period.tick() => {
-                let failure = lease.follow().await.err().map(|error| shown(&error.to_string()).into_owned());
-                let failure = failure.unwrap_or_default();
-                if failure != told && !failure.is_empty() {
+                let failure = answered(lease.follow()).await.unwrap_or_default();
+                if failure != told[0] && !failure.is_empty() {
                     tracing::warn!("the Lease of the agents cannot be followed: {failure}");
                 }
-                told = failure;
+                told[0] = failure;
             }
             changed = inbox.changed() => if changed.is_err() { return },
         }
         let lacking = inbox.borrow_and_update().clone();
-        for (name, assignment) in lacking.into_iter().take(BURST_MAX) {
-            if !lease.is_held() {
-                break;
+        let failure = assign(&egresses, &lease, lacking).await.unwrap_or_default();
+        if failure != told[1] && !failure.is_empty() {
+            tracing::warn!("{failure}");
+        }
+        told[1] = failure;
+    }
+}
+
+/// Writes what Egresses lack, some in a row; the first failure.
+async fn assign(egresses: &Api<DynamicObject>, lease: &Lease, lacking: Lacking) -> Option<String> {
+    let mut first = None;
+    for (name, assignment) in lacking.into_iter().take(BURST_MAX) {
+        if !lease.is_held() {
+            break;
+        }
+        let (failure, is_over) = match tokio::time::timeout(ANSWER_MAX, write(egresses, &name, &assignment)).await {
+            Ok(Ok(())) => continue,
+            // It has changed, or is gone: the next look tells.
+            Ok(Err(Error::Api(status))) if [404, 409].contains(&status.code) => continue,
+            // One that the server does not take holds up no other one. A server that is busy or
+            // away is asked again later.
+            Ok(Err(error)) => {
+                let is_of_egress = matches!(&error, Error::Api(status) if status.code < 500 && status.code != 429);
+                (error.to_string(), !is_of_egress)
             }
-            match write(&egresses, &name, &assignment).await {
-                Ok(()) => {}
-                // It has changed, or is gone: the next look tells.
-                Err(Error::Api(status)) if [404, 409].contains(&status.code) => {}
-                Err(error) => tracing::warn!("Egress {}: {}", shown(&name), shown(&error.to_string())),
-            }
+            Err(_) => (format!("no answer in {} s", ANSWER_MAX.as_secs()), true),
+        };
+        first = first.or_else(|| Some(format!("Egress {}: {}", shown(&name), shown(&failure))));
+        if is_over {
+            break;
         }
     }
+    first
 }
 
 async fn write(egresses: &Api<DynamicObject>, name: &str, assignment: &Assignment) -> Result<(), Error> {

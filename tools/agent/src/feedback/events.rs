@@ -33,6 +33,12 @@ const NOTE_LEN_MAX: usize = 1024;
 /// An Event is counted up after this time. API servers keep one for an hour by default.
 const REFRESH: Duration = Duration::from_secs(30 * 60);
 
+/// What the server refuses is written again after this time: a namespace may have a quota of Events.
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
+
+/// Refusals in a turn after which the rest waits for the next one.
+const REFUSALS_MAX: usize = 8;
+
 /// Bytes of a name before the hash: with it, it is a DNS subdomain, which has 253 at most.
 const NAME_LEN_MAX: usize = 200;
 
@@ -43,7 +49,7 @@ const COMPONENT: &str = "vswitch-agent";
 pub(super) struct Events {
     client: Client,
     node: String,
-    /// When each one was written last.
+    /// When each one is due again.
     told: HashMap<(ObjectRef, Refusal), Instant>,
     /// The last turn left some.
     has_more: bool,
@@ -66,21 +72,28 @@ impl Events {
             wanted.flat_map(|(object, of)| of.iter().take(OF_OBJECT_MAX).map(move |refusal| (object, refusal)));
         let wanted: BTreeSet<_> = wanted.map(|(object, refusal)| (object.clone(), refusal.clone())).collect();
         self.told.retain(|key, _| wanted.contains(key));
-        let is_due = |key: &(ObjectRef, Refusal)| self.told.get(key).is_none_or(|at| at.elapsed() >= REFRESH);
+        let is_due = |key: &(ObjectRef, Refusal)| self.told.get(key).is_none_or(|due| *due <= Instant::now());
         let mut due: Vec<_> = wanted.into_iter().filter(is_due).collect();
         self.has_more = due.len() > BURST_MAX;
         due.truncate(BURST_MAX);
+        let (mut refusals, mut first) = (0, None);
         for key in due {
-            match self.write(&key.0, &key.1).await {
-                Ok(()) => {}
+            let pause = match self.write(&key.0, &key.1).await {
+                Ok(()) => REFRESH,
                 // The object's namespace is going, or the text is not taken: nothing is to be done.
-                Err(Error::Api(status)) if [404, 422].contains(&status.code) => {}
-                Err(Error::Api(status)) if status.code == 403 && status.message.contains("being terminated") => {}
-                Err(error) => return Err(error),
-            }
-            self.told.insert(key, Instant::now());
+                Err(Error::Api(status)) if [404, 422].contains(&status.code) => REFRESH,
+                Err(Error::Api(status)) if status.code == 403 && status.message.contains("being terminated") => REFRESH,
+                // One that is refused holds up no other one.
+                Err(error @ Error::Api(_)) if is_refused(&error) && refusals < REFUSALS_MAX => {
+                    refusals += 1;
+                    first = first.or(Some(error));
+                    REFUSED_PAUSE
+                }
+                Err(error) => return Err(first.unwrap_or(error)),
+            };
+            self.told.insert(key, Instant::now() + pause);
         }
-        Ok(())
+        first.map_or(Ok(()), Err)
     }
 
     async fn write(&self, object: &ObjectRef, refusal: &Refusal) -> Result<(), Error> {
@@ -130,6 +143,11 @@ impl Events {
             "count": 1,
         })
     }
+}
+
+/// Whether the server has judged the request, and will judge it alike soon.
+fn is_refused(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.code < 500 && ![401, 429].contains(&status.code))
 }
 
 /// A time as `metav1.Time` has it: of whole seconds.

@@ -28,6 +28,9 @@ use vswitch_net_types::shown;
 pub(crate) use events::{micro, second};
 pub use node::TAINT;
 
+/// How long a request, or a burst of them, may take.
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(30);
+
 /// What could not be written is written again after this time.
 const RETRY: Duration = Duration::from_secs(2);
 
@@ -116,23 +119,38 @@ impl Feedback {
 }
 
 async fn follow(mut inbox: watch::Receiver<News>, mut events: events::Events, mut node: node::Node) {
-    let mut told = String::new();
+    let mut told = [String::new(), String::new()];
     loop {
         let news = inbox.borrow_and_update().clone();
         // The Node first: Pods wait for it.
-        let of_node = node.follow(news.is_ready).await;
-        let of_events = events.follow(&news.refusals).await;
-        let failure = of_node.err().or(of_events.err()).map(|error| shown(&error.to_string()).into_owned());
-        let pause = if failure.is_some() || events.has_more() { RETRY } else { IDLE };
-        let failure = failure.unwrap_or_default();
-        if failure != told && !failure.is_empty() {
-            tracing::warn!("the API server does not take what the agent tells: {failure}");
+        let of_node = answered(node.follow(news.is_ready)).await;
+        let of_events = answered(events.follow(&news.refusals)).await;
+        let has_failed = of_node.is_some() || of_events.is_some();
+        let pause = if has_failed || events.has_more() { RETRY } else { IDLE };
+        for (told, failure) in told.iter_mut().zip([of_node, of_events]) {
+            let failure = failure.unwrap_or_default();
+            if failure != *told && !failure.is_empty() {
+                tracing::warn!("the API server does not take what the agent tells: {failure}");
+            }
+            *told = failure;
         }
-        told = failure;
         tokio::select! {
             changed = inbox.changed() => if changed.is_err() { return },
             () = tokio::time::sleep(pause) => {}
         }
+        if has_failed {
+            // News does not hasten what has failed.
+            tokio::time::sleep(RETRY / 4).await;
+        }
+    }
+}
+
+/// Why a request failed. One without an answer is given up.
+pub(crate) async fn answered<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Option<String> {
+    match tokio::time::timeout(ANSWER_MAX, request).await {
+        Ok(Ok(_)) => None,
+        Ok(Err(error)) => Some(shown(&error.to_string()).into_owned()),
+        Err(_) => Some(format!("no answer in {} s", ANSWER_MAX.as_secs())),
     }
 }
 

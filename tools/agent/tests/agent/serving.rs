@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use vswitch_agent::feedback::{Feedback, News, Refusal, TAINT};
 use vswitch_agent::lease::Lease;
 use vswitch_agent::source::cluster::{ObjectRef, connect};
-use vswitch_testapi::{Options, Server};
+use vswitch_testapi::{Answer, Options, Server};
 
 /// How long a state is waited for at most.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -74,6 +74,17 @@ async fn an_api_server_that_was_away_hears_of_refusals_later() {
     feedback.tell(news(&["p"], false));
     server.hurt().back();
     assert!(server.until(|server| events(server).len() == 1).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_takes_no_events_holds_up_no_other_one() {
+    let (server, client) = scene().await;
+    let (verb, resource) = ("create".to_owned(), "events".to_owned());
+    server.hurt().answer(Answer { times: 3, code: 403, retry_after: None, verb, resource });
+    let feedback = Feedback::start(client, "n1");
+    feedback.tell(news(&["p", "q", "r", "s", "t"], false));
+    assert!(server.until(|server| events(server).len() == 2).await);
+    assert_eq!(events(&server), [("s".to_owned(), json!(1)), ("t".to_owned(), json!(1))]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
