@@ -1,7 +1,7 @@
 //! Digests of policies in force: over UIDs and generations, by parts of all policies.
 //!
-//! A digest is the exclusive or of the hashes of its entries. So order does not matter, and an entry
-//! goes as it came. All agents, of whatever version, hash alike.
+//! A digest is the exclusive or of the hashes of its entries. So order does not matter, and an
+//! entry goes as it came. Agents of all versions hash alike.
 
 use crate::pools::stable_hash;
 

@@ -1,4 +1,4 @@
-//! The status of policies: on how many Nodes each is realized, for `kubectl get` and `kubectl wait`.
+//! The status of policies: on how many Nodes each is realized, for `kubectl get` and `wait`.
 //!
 //! **Where**: beside `drive`. `run` hands over what the switch was told; the sources know
 //! generations and statuses of objects.

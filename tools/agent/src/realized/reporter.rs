@@ -7,7 +7,7 @@
 
 use super::report::Report;
 use super::{News, Timing};
-use crate::feedback::micro;
+use crate::feedback::{answered, micro};
 use crate::pools::stable_hash;
 use crate::source::cluster::{Backoff, about};
 use k8s_openapi::jiff::Timestamp;
@@ -18,16 +18,12 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use vswitch_net_types::shown;
 
 /// The label of reports: no other Lease of the namespace has it.
 pub const LABEL: (&str, &str) = ("vswitch.io/report", "agent");
 
 /// The annotation that has the report.
 pub(super) const ANNOTATION: &str = "vswitch.io/report";
-
-/// How long an answer may take.
-pub(super) const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// Waits after failures.
 const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
@@ -77,12 +73,7 @@ pub(super) async fn report(client: Client, node: String, mut inbox: watch::Recei
                     let news = inbox.borrow_and_update();
                     (news.report.clone(), news.node_uid.clone())
                 };
-                let result = tokio::time::timeout(ANSWER_MAX, own.write(report.as_ref(), &uid)).await;
-                let failure = match result {
-                    Ok(Ok(())) => String::new(),
-                    Ok(Err(error)) => shown(&error.to_string()).into_owned(),
-                    Err(_) => format!("no answer in {} s", ANSWER_MAX.as_secs()),
-                };
+                let failure = answered(own.write(report.as_ref(), &uid)).await.unwrap_or_default();
                 if failure.is_empty() {
                     backoff.reset();
                     written = Some((report, uid));

@@ -155,7 +155,8 @@ pub(super) fn patch(standing: &Standing, wanted: &ObjectStatus, (old, version): 
 fn conditions(of: Of, wanted: &ObjectStatus, old: &Value, now: &str) -> Value {
     let olds = old.as_array().map(Vec::as_slice).unwrap_or_default();
     let is_own = |condition: &Value| own(of).iter().any(|kind| condition["type"] == *kind);
-    let mut all: Vec<Value> = olds.iter().filter(|old| !is_own(old)).take(FOREIGN_MAX).cloned().collect();
+    // Ours come first: readers of statuses keep some.
+    let mut all = Vec::new();
     for (kind, condition) in &wanted.conditions {
         let before = olds.iter().find(|old| old["type"] == **kind && old["status"] == *condition.status);
         let since = before.and_then(|before| before["lastTransitionTime"].as_str()).unwrap_or(now);
@@ -171,6 +172,7 @@ fn conditions(of: Of, wanted: &ObjectStatus, old: &Value, now: &str) -> Value {
         }
         all.push(made);
     }
+    all.extend(olds.iter().filter(|old| !is_own(old)).take(FOREIGN_MAX).cloned());
     Value::Array(all)
 }
 
@@ -226,8 +228,8 @@ mod tests {
         assert_eq!(
             patch["status"],
             json!({"phase": "Realized", "observedGeneration": 4, "currentNodesRealized": 1, "desiredNodesRealized": 1,
-                "conditions": [{"type": "Foreign", "status": "True"},
-                    {"type": REALIZABLE, "status": "True", "lastTransitionTime": "1"}]})
+                "conditions": [{"type": REALIZABLE, "status": "True", "lastTransitionTime": "1"},
+                    {"type": "Foreign", "status": "True"}]})
         );
         assert!(!has(&policy, &wanted));
         policy.status = wanted.clone();

@@ -6,10 +6,10 @@
 //! is written on condition that nobody changed the object since it was read; else the next turn
 //! looks again. A kind whose status may not be written, or that has none, rests for a while.
 
-use super::reporter::{ANNOTATION, ANSWER_MAX, LABEL, leases};
+use super::reporter::{ANNOTATION, LABEL, lease_name, leases};
 use super::verdict::Judge;
 use super::{News, Report, Timing, status};
-use crate::feedback::second;
+use crate::feedback::{ANSWER_MAX, second};
 use crate::lease::Term;
 use crate::source::cluster::{Backoff, ObjectStatus, Standing};
 use futures_util::StreamExt;
@@ -130,8 +130,11 @@ impl Holder {
 
     /// Takes over an event of the watch of reports.
     fn take(&mut self, event: Result<Event<DynamicObject>, watcher::Error>) {
+        // A Lease that is none of an agent's name says nothing.
         let node = |lease: &DynamicObject| {
-            lease.data.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default().to_owned()
+            let holder = lease.data.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default();
+            let is_own = lease.metadata.name.as_deref() == Some(lease_name(holder).as_str());
+            if is_own { holder.to_owned() } else { String::new() }
         };
         match event {
             Ok(Event::Init) => self.listing.clear(),
@@ -156,7 +159,7 @@ impl Holder {
     fn report(&mut self, node: &str, lease: &DynamicObject) {
         let annotations = lease.metadata.annotations.as_ref();
         let text = annotations.and_then(|annotations| annotations.get(ANNOTATION));
-        if self.judge.len() < REPORTS_MAX || self.judge.has(node) {
+        if !node.is_empty() && (self.judge.len() < REPORTS_MAX || self.judge.has(node)) {
             self.judge.report(node, text.and_then(|text| Report::of(text)), Instant::now());
             self.is_dirty = true;
         }

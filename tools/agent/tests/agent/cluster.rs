@@ -3,6 +3,6 @@
 mod bench;
 mod follow;
 mod histories;
-mod objects;
+pub mod objects;
 mod real;
 mod scene;

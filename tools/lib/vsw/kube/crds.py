@@ -254,9 +254,11 @@ def admin(version, kind, plural, spec, **options):
 
 TIERED = (column("Tier", ".spec.tier"), column("Priority", ".spec.priority", "number"))
 REALIZED = (
+    column("Phase", ".status.phase"),
     column("Desired Nodes", ".status.desiredNodesRealized", "integer"),
     column("Current Nodes", ".status.currentNodesRealized", "integer"),
 )
+IS_REALIZED = column("Realized", '.status.conditions[?(@.type=="Realized")].status')
 
 # Files of deploy/crds, each with a group.
 FILES = {
@@ -341,7 +343,7 @@ FILES = {
             "clusternetworkpolicies",
             kept(obj({"tier": STRING, "priority": integer(0, 1000), **ADMIN_RULES}, "priority", "subject", "tier")),
             short=["cnp"],
-            columns=TIERED,
+            columns=[*TIERED, IS_REALIZED],
         ),
         admin(
             "v1alpha1",
@@ -349,8 +351,15 @@ FILES = {
             "adminnetworkpolicies",
             kept(obj({"priority": integer(0, 1000), **ADMIN_RULES}, "priority", "subject")),
             short=["anp"],
-            columns=TIERED[1:],
+            columns=[*TIERED[1:], IS_REALIZED],
         ),
-        admin("v1alpha1", "BaselineAdminNetworkPolicy", "baselineadminnetworkpolicies", kept(obj(ADMIN_RULES, "subject")), short=["banp"]),
+        admin(
+            "v1alpha1",
+            "BaselineAdminNetworkPolicy",
+            "baselineadminnetworkpolicies",
+            kept(obj(ADMIN_RULES, "subject")),
+            short=["banp"],
+            columns=[IS_REALIZED],
+        ),
     ],
 }
