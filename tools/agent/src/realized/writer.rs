@@ -251,7 +251,7 @@ impl Holder {
             // It has changed, or is gone: the next look tells.
             Some(Err(Error::Api(status))) if status.code == 409 => {}
             Some(Err(Error::Api(status))) if [401, 403, 404, 405].contains(&status.code) => {
-                rest(status.message.clone())
+                rest(status.message.clone());
             }
             Some(Err(Error::Api(status))) if status.code != 429 && status.code < 500 => {
                 // The server will not take it, however often it is asked.
