@@ -1,5 +1,5 @@
-"""Further interfaces of Pods, as Multus asks vswitch-cni for them: veth pairs, and vhost-user sockets
-with a real application of DPDK behind them."""
+"""Further interfaces of Pods, as Multus asks vswitch-cni for them: veth pairs, and vhost-user
+sockets with a real application of DPDK behind them."""
 
 import contextlib
 import json
@@ -238,6 +238,16 @@ class CniFurther(unittest.TestCase):
         self.bed.start_agent()
         machine.expect("the agent has removed both", lambda: self.bed.in_directories() == [] and len(self.bed.ports()) == 1, self.bed.left)
         self.assertEqual(self.bed.files()[0], ["app:eth0.json"])
+
+    def test_a_socket_stays_while_its_namespace_cannot_be_seen(self):
+        self.containers("app")
+        self.added("app", interface="net1", **VHOST)
+        path = Path(self.bed.path("app"))
+        machine.output(["umount", path])  # as for an agent whose container does not have the mount
+        machine.expect("the pair has gone with the namespace", lambda: self.bed.files()[0] == ["app:net1.json"], self.bed.files)
+        self.assertEqual(len(self.bed.ports()), 1)
+        path.unlink()
+        machine.expect("the socket has gone with the path", lambda: self.bed.files()[0] == [], self.bed.files)
 
     def test_gc_leaves_interfaces_of_containers_that_are_there(self):
         self.containers("used", "old")

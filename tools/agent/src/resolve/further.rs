@@ -4,8 +4,8 @@
 //! deny mean them, and rules that allow never do. An address that a Pod or a Node is known to have
 //! is nobody else's.
 //!
-//! **Limits**: of an annotation of [`NETWORK_STATUS_LEN_MAX`] bytes the addresses of [`INTERFACES_MAX`]
-//! interfaces, two of each. A longer one says nothing.
+//! **Limits**: of an annotation of [`NETWORK_STATUS_LEN_MAX`] bytes the addresses of
+//! [`INTERFACES_MAX`] interfaces, two of each. A longer one says nothing.
 
 use super::claims::{Claim, parsed};
 use super::own;
