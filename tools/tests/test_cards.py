@@ -97,7 +97,7 @@ class Card:
         """Waits until the guest answers at an address."""
         machine.expect(f"{address} answers in the guest of {cls.kind}", lambda: answers(cls.space, address, *words))
 
-    def transfer(self, address, *words, megabytes=8):
+    def transfer(self, address, *words, megabytes=2):
         """Sends by TCP, and checks that no kernel met a wrong checksum."""
         before = self.space.checksum_errors()
         self.space.run("iperf3", "--client", address, "--bytes", f"{megabytes}M", *words, timeout=180)
@@ -191,12 +191,11 @@ class Vmxnet3(Card, unittest.TestCase):
     used = ("rx-csum", "tx-csum", "tx-tso4", "tx-tso6", "multi-segment", "multi-queue")
 
 
-class Spread(unittest.TestCase):
-    """A card that hashes: both directions of a connection come to one queue. The switch sends what
-    comes by the card out by the card again, so that it receives both directions there."""
+class OneGuest(unittest.TestCase):
+    """A card that hashes. Each test leaves it to the guest's kernel, as it is at first."""
 
     CONNECTIONS, ROUNDS = 16, 50
-    # A client with a given source port: so many questions and answers.
+    # A client for each of these source ports, with so many questions and answers.
     CLIENT = """import socket, sys
 address, source, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 with socket.create_connection((address, 7000), source_address=("", source)) as line:
@@ -205,15 +204,28 @@ with socket.create_connection((address, 7000), source_address=("", source)) as l
         assert line.recv(1) == b"x"
 """
 
+    @classmethod
+    def setUpClass(cls):
+        cls.kind = cards.KINDS["virtio-rss"]
+        cls.space, cls.guest = boot(cls, "one", cls.kind)
+        cls.card = cls.guest.card()
+        cls.driver = cls.guest.run(f"basename $(readlink /sys/bus/pci/devices/{cls.card}/driver)").strip()
+
+    def give_back(self):
+        self.guest.stop_switch()
+        self.guest.bind(self.card, self.driver)
+
     def test_both_directions_come_to_one_queue(self):
-        kind = cards.KINDS["virtio-rss"]
-        space, node = boot(self, "spread", kind)
-        card = node.card()
-        node.bind(card, kind.binding)
-        node.start_switch([{"name": "wire", "type": "dpdk", "devargs": card, "queues": kind.queues}])
+        """The switch sends what comes by the card out by the card again, so that it receives both
+        directions of a connection there."""
+        space, node, card = self.space, self.guest, self.card
+        node.bind(card, self.kind.binding)
+        node.start_switch([{"name": "wire", "type": "dpdk", "devargs": card, "queues": self.kind.queues}])
+        self.addCleanup(self.give_back)
         offloads = node.offloads("wire")
         self.assertEqual([offloads[name]["used"] for name in ("multi-queue", "rss-tcp4", "rss-symmetric")], ["yes"] * 3, offloads)
-        join(space, kind.mtu)
+        join(space, self.kind.mtu)
+        self.addCleanup(space.ip, "link", "delete", "dev", "wires")
         node.far(f"{FAR}/24")
         here = space.run("cat", "/sys/class/net/wires/address").strip()
         # Each takes the card for the other one.
@@ -223,11 +235,11 @@ with socket.create_connection((address, 7000), source_address=("", source)) as l
             actions = f"set_field:{cards.mac(0)}->eth_src,set_field:{mac}->eth_dst,in_port"
             node.run(f"vsctl add-flow br0 'priority=100,in_port=wire,ip,dl_dst={cards.mac(0)},nw_dst={address},actions={actions}'")
         node.run("ip netns exec far nc -ll -p 7000 -e cat >/dev/null 2>&1 &")
-        used = set()
+        used, before = set(), self.received(node)
         for source in range(40000, 40000 + self.CONNECTIONS):
-            before = self.received(node)
             space.run(sys.executable, "-c", self.CLIENT, FAR, str(source), str(self.ROUNDS))
-            more = [now - then for now, then in zip(self.received(node), before, strict=True)]
+            now = self.received(node)
+            more, before = [each - then for each, then in zip(now, before, strict=True)], now
             self.assertGreaterEqual(max(more), 2 * self.ROUNDS, f"from port {source}: {more}")
             self.assertLess(min(more), self.ROUNDS // 2, f"directions come to different queues, from port {source}: {more}")
             used.add(more.index(max(more)))
@@ -239,31 +251,25 @@ with socket.create_connection((address, 7000), source_address=("", source)) as l
         found = re.findall(r"port: wire +queue-id: +(\d+) .*packets: (\d+)", node.run("vsctl worker-rxq-show"))
         return [int(packets) for _, packets in sorted(found)]
 
-
-class Uplink(unittest.TestCase):
-    """tools/uplink on a card that the guest's kernel has at first: the Node's address goes to the
-    switch's port while the switch has the card, and back."""
-
     def test_the_nodes_address_goes_to_the_switch_and_back(self):
-        kind = cards.KINDS["virtio"]
-        space, node = boot(self, "uplink", kind)
-        card = node.card()
+        """tools/uplink on a card that the guest's kernel has at first: the Node's address goes to
+        the switch's port while the switch has the card, and back."""
+        space, node, card = self.space, self.guest, self.card
         device = node.run(f"basename $(echo /sys/bus/pci/devices/{card}/virtio*/net/*)").strip()
         node.run(f"ip address add {THERE}/24 dev {device} && ip link set dev {device} up && ip route add 10.9.0.0/16 via {HERE}")
         space.ip("address", "add", f"{HERE}/24", "dev", "tap0")
         space.ip("link", "set", "dev", "tap0", "up")
+        self.addCleanup(space.ip, "address", "delete", f"{HERE}/24", "dev", "tap0")
         node_answers = lambda: answers(space, THERE)
         machine.expect("the Node answers by its kernel", node_answers)
         node.run(f"uplink save {device}")
-        driver = node.run(f"basename $(readlink /sys/bus/pci/devices/{card}/driver)").strip()
-        node.bind(card, kind.binding)
-        node.start_switch([{"name": "wire", "type": "dpdk", "devargs": card, "queues": kind.queues}, {"name": "br0", "type": "internal"}])
+        node.bind(card, self.kind.binding)
+        node.start_switch([{"name": "wire", "type": "dpdk", "devargs": card, "queues": self.kind.queues}, {"name": "br0", "type": "internal"}])
         node.run(f"uplink take {device} br0")
         machine.expect("the Node answers by the switch", node_answers)
         self.assertIn(f"link/ether {cards.mac(0)}", node.run("ip link show dev br0"))
         self.assertIn("10.9.0.0/16", node.run("ip route show dev br0"))
-        node.stop_switch()
-        node.bind(card, driver)
+        self.give_back()
         node.await_in(f"test -e /sys/class/net/{device}", "the kernel has the card again")
         node.run(f"uplink back {device}")
         machine.expect("the Node answers by its kernel again", node_answers)

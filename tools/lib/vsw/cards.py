@@ -51,7 +51,7 @@ class SwitchGuest(Guest):
     def __init__(self, boot, directory, name, space, kind):
         self.name, self.directory, self.kind = name, directory, kind
         initrd = directory / "initrd"
-        initrd.write_bytes((boot / "initrd.gz").read_bytes() + (boot / "switch.gz").read_bytes())
+        initrd.write_bytes((boot / "initrd.cpio").read_bytes() + (boot / "switch.cpio").read_bytes())
         iommu = kind.binding == "vfio-pci"
         argv = ["-machine", "q35,kernel-irqchip=split" if iommu else "q35", "-smp", str(1 + kind.queues), "-m", str(MEMORY_MB)]
         if iommu:

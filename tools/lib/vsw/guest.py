@@ -29,7 +29,7 @@ class Guest:
         argv = ["-machine", "q35", "-m", str(MEMORY_MB)]
         huge = ",hugetlb=on" if machine.free_hugepages() >= MEMORY_MB // 2 else ""
         argv += ["-object", f"memory-backend-memfd,id=mem,size={MEMORY_MB}M,share=on{huge}", "-numa", "node,memdev=mem"]
-        argv += ["-kernel", boot / "vmlinuz", "-initrd", boot / "initrd.gz", "-append", KERNEL_OPTIONS]
+        argv += ["-kernel", boot / "vmlinuz", "-initrd", boot / "initrd.cpio", "-append", KERNEL_OPTIONS]
         for i, (path, mac, properties) in enumerate(nics):
             Path(path).unlink(missing_ok=True)
             argv += ["-chardev", f"socket,id=c{i},path={path},server=on,wait=off", "-netdev", f"vhost-user,id=n{i},chardev=c{i}"]

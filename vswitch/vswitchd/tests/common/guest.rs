@@ -272,7 +272,7 @@ fn spawn(dir: &Path, nics: &[Nic]) -> (Child, UnixStream) {
         .arg("-kernel")
         .arg(image.join("vmlinuz"))
         .arg("-initrd")
-        .arg(image.join("initrd.gz"))
+        .arg(image.join("initrd.cpio"))
         // Always in the same place: where a reboot unpacks the kernel over code that QEMU has
         // translated, it takes from 2 s to 16 s and more, by chance. The rest saves a second of its
         // boot.
