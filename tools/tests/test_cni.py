@@ -20,7 +20,7 @@ from vsw.cni.bed import GATEWAY_IP, NODE, NOTHING, Bed, addresses  # noqa: E402
 from vsw.cni.plugin import HOST_LOCAL  # noqa: E402
 
 BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
-MANY, AT_A_TIME = 200, 16
+MANY, AT_A_TIME = 64, 16
 STEPS = 60  # of a random history
 SEED = int(os.environ.get("VSWITCH_CNI_SEED", "40"))
 

@@ -38,7 +38,7 @@ file_prefix = "{prefix}"
 worker_cores = [{worker}]
 main_core = {main}
 [worker]
-idle_sleep_us = 50
+idle_sleep_us = 500
 [control]
 socket = "{socket}"
 """

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from . import machine, netns
+from . import daemon, machine, netns
 from .machine import Failure
 
 MEMORY_MB = 256
@@ -118,7 +118,7 @@ class Stage:
     def idle_sleep_us(self):
         """On few cores workers that never sleep would leave little to anybody else, and to each
         other."""
-        return 0 if len(machine.cores()) > 3 else 50
+        return 0 if len(machine.cores()) > 3 else daemon.IDLE_SLEEP_US
 
 
 def report_note(text):

@@ -82,7 +82,7 @@ class FourPods:
                  {"name": generated.TUNNEL, "type": "geneve", "no_flood": True, "options": {"remote_ip": "flow", "key": "flow"}},
                  *({"name": f"{name}0", "type": "af_packet", "interface": f"{name}0"} for name in PODS)]
         kept = {"conntrack": {"state_file": str(self.directory / "connections")}, "antrea": {"state_dir": str(self.kept)}}
-        config = daemon.configuration(dpdk, ports, self.directory, "secure", idle_sleep_us=50, **kept)
+        config = daemon.configuration(dpdk, ports, self.directory, "secure", idle_sleep_us=daemon.IDLE_SLEEP_US, **kept)
         self.switch = daemon.Switch(self.binaries, self.directory, config, self.spaces["node"].name)
 
     def start_switch(self):

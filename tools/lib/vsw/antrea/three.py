@@ -145,7 +145,7 @@ class Three(Spaces):
                  *({"name": f"{pod}0", "type": "af_packet", "interface": f"{pod}0", "underlay": False} for pod in PODS)]
         underlay = ({"name": UNDERLAY, "fail_mode": "standalone"},
                     [{"name": UPLINK, "type": "af_packet", "interface": UPLINK}, {"name": UNDERLAY, "type": "internal", "addresses": within(both(host.address))}])
-        config = daemon.configuration(dpdk, ports, directory, "secure", others=[underlay], idle_sleep_us=50)
+        config = daemon.configuration(dpdk, ports, directory, "secure", others=[underlay], idle_sleep_us=daemon.IDLE_SLEEP_US)
         switch = daemon.Switch(binaries, directory, config, self.names[host.at("node")])
         defer(machine.end, switch.process)
         return switch

@@ -169,7 +169,7 @@ class Trunk(Spaces):
             others = [({"name": UNDERLAY, "fail_mode": "standalone"}, [uplink, vtep, {"name": PATCH[1], "type": "patch", "peer": PATCH[0], "no_flood": True}])]
         else:
             ports.append(uplink | {"no_flood": True})
-        switch = daemon.Switch(binaries, directory, daemon.configuration(dpdk, ports, directory, "secure", others=others, idle_sleep_us=50), self.names[host.space])
+        switch = daemon.Switch(binaries, directory, daemon.configuration(dpdk, ports, directory, "secure", others=others, idle_sleep_us=daemon.IDLE_SLEEP_US), self.names[host.space])
         defer(machine.end, switch.process)
         return switch
 

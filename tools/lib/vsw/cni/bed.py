@@ -52,7 +52,7 @@ class Bed(Spaces):
                  {"name": TUNNEL, "type": "geneve", "no_flood": True, "options": {"remote_ip": "flow", "key": "flow"}}]
         cores = machine.cores()
         dpdk = {"worker_cores": [cores[-1]], "main_core": cores[0], "memory_mb": 256, "hugepages": False, "file_prefix": self.tag}
-        config = daemon.configuration(dpdk, ports, self.directory, "secure", idle_sleep_us=50)
+        config = daemon.configuration(dpdk, ports, self.directory, "secure", idle_sleep_us=daemon.IDLE_SLEEP_US)
         self.switch = daemon.Switch(self.binaries, self.directory, config, self.names[NODE])
         self.switch.wait_ready()
 

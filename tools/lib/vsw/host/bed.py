@@ -62,7 +62,7 @@ class Bed(Spaces):
                  *({"name": f"{pod}0", "type": "af_packet", "interface": f"{pod}0", "underlay": False} for pod in PODS)]
         cores = machine.cores()
         dpdk = {"worker_cores": [cores[-1]], "main_core": cores[0], "memory_mb": 256, "hugepages": False, "file_prefix": tag}
-        config = daemon.configuration(dpdk, ports, self.directory, "secure", idle_sleep_us=50)
+        config = daemon.configuration(dpdk, ports, self.directory, "secure", idle_sleep_us=daemon.IDLE_SLEEP_US)
         self.switch = daemon.Switch(self.binaries, self.directory, config, self.names[NODE])
         self.defer(machine.end, self.switch.process)
         self.switch.wait_ready()

@@ -19,7 +19,7 @@ const LOG_LINES: usize = 80;
 
 /// Configuration of a switch that shares few cores with guests or with other switches: its worker
 /// sleeps when it is idle.
-pub(crate) const IDLE_SLEEP: &str = "[worker]\nidle_sleep_us = 50\n\n";
+pub(crate) const IDLE_SLEEP: &str = "[worker]\nidle_sleep_us = 200\n\n";
 
 /// A running `vswitchd` with its own directory, control socket and EAL file prefix, without
 /// hugepages. Dropping it stops it.
