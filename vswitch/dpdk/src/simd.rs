@@ -6,6 +6,7 @@
 #[cfg(target_feature = "avx2")]
 mod avx2;
 #[cfg(any(test, not(target_feature = "avx2")))]
+#[cfg_attr(target_feature = "avx2", allow(unreachable_pub))] // only tests use it there
 mod words;
 
 #[cfg(target_feature = "avx2")]

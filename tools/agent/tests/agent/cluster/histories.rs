@@ -22,7 +22,7 @@ const STEPS: usize = 40;
 /// Resources whose lists wait.
 const LISTS: [&str; 4] = ["pods", "namespaces", "networkpolicies.networking.k8s.io", ""];
 
-fn number(variable: &str, default: u64) -> u64 {
+pub fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 

@@ -1,7 +1,10 @@
 //! The same on a real API server, if `KUBEBUILDER_ASSETS` names a directory with one.
 //!
+//! `VSWITCH_REAL_HISTORIES` says how many histories each server has, `VSWITCH_SEED` where to begin.
+//!
 //! 1.20 serves EndpointSlices as v1beta1 only, and has no `endPort`: nothing here needs more.
 
+use super::histories::number;
 use super::objects::{CHANGING, Chance, KINDS, definitions, may_go, object, pinned};
 use super::scene::{Place, from_files};
 use serde_json::Value;
@@ -93,7 +96,7 @@ impl Real<'_> {
     }
 }
 
-async fn follow(server: &AnyServer) {
+async fn follow(server: &AnyServer, seed: u64) {
     let place = Place::new();
     server.kubeconfig(&place.kubeconfig(), Some("admin")).expect("written");
     let client = server.client(Some("admin")).await.expect("a client");
@@ -114,7 +117,7 @@ async fn follow(server: &AnyServer) {
     }
     let mut running = place.agent(true).await;
     running.known().await;
-    let mut chance = Chance::new(7);
+    let mut chance = Chance::new(seed);
     for step in 0..60 {
         let number = chance.below(CHANGING);
         let object = object(number, &mut chance);
@@ -136,12 +139,16 @@ async fn follow(server: &AnyServer) {
     }
     let expected = from_files(dir.path(), &place.node_config()).0;
     let is_there = running.until(|running| running.is_known() && running.told() == expected).await;
-    assert!(is_there, "{:#?}\n{:#?}\n{:?}", running.told(), expected, running.lines());
+    assert!(is_there, "seed {seed}: {:#?}\n{:#?}\n{:?}", running.told(), expected, running.lines());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_server_is_followed() {
+    let (first, count) = (number("VSWITCH_SEED", 7), number("VSWITCH_REAL_HISTORIES", 1));
     for server in AnyServer::both(&TOKENS).expect("they start") {
-        follow(&server).await;
+        // What one history leaves is there for the next one.
+        for seed in first..first + count {
+            follow(&server, seed).await;
+        }
     }
 }
