@@ -17,10 +17,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "lib"))
 
 from vsw import daemon, machine  # noqa: E402
+from vsw.cni import cri  # noqa: E402
 from vsw.image import elf, rootfs  # noqa: E402
 
 ENTRY = ROOT / "deploy" / "image" / "vswitch-entry"
 VSCTL = daemon.bin_dir("dev") / "vsctl"
+MISSING = [name for name in ("containerd", "containerd-shim-runc-v2", "ctr", "runc") if not shutil.which(name)]
 ALL = " ".join("fpu pni ssse3 fma cx16 sse4_1 sse4_2 movbe popcnt xsave avx f16c bmi1 avx2 bmi2 abm".split())
 # A container's namespaces: a root that is read-only, and what Kubernetes mounts.
 INSIDE = """
@@ -211,37 +213,33 @@ class Image(unittest.TestCase):
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (78, 1), done.stderr)
         self.assertIn("lacks the capabilities NET_RAW IPC_LOCK:", done.stderr)
 
-    @unittest.skipUnless(shutil.which("containerd") and shutil.which("ctr"), "no containerd")
-    def test_containerd_imports_it(self):
+    @unittest.skipIf(MISSING, f"{', '.join(MISSING)} missing: tools/setup installs them")
+    def test_containerd_runs_it_read_only_and_without_privileges(self):
         directory = self.work / "containerd"
         socket = directory / "containerd.sock"
         directory.mkdir()
+        cri.cgroups()
         (directory / "config.toml").write_text('version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n')
+        argv = ["containerd", "--config", directory / "config.toml", "--root", directory / "root", "--state", directory / "state"]
         with open(directory / "log", "w") as log:
-            process = machine.spawn(
-                [
-                    "containerd",
-                    "--config",
-                    directory / "config.toml",
-                    "--root",
-                    directory / "root",
-                    "--state",
-                    directory / "state",
-                    "--address",
-                    socket,
-                ],
-                stdout=log,
-                stderr=log,
-            )
-        try:
-            ctr = ["ctr", "--address", socket]
-            machine.expect("containerd answers", lambda: subprocess.run([*ctr, "version"], capture_output=True).returncode == 0)
-            machine.output([*ctr, "image", "import", "--no-unpack", self.file])
-            listed = machine.output([*ctr, "image", "list"])
-        finally:
-            machine.end(process)
-        self.assertIn("localhost/vswitch:0.2.0", listed)
+            process = machine.spawn([*argv, "--address", socket], stdout=log, stderr=log)
+        self.addCleanup(machine.end, process)
+        ctr = ["ctr", "--address", socket]
+        machine.expect("containerd answers", lambda: subprocess.run([*ctr, "version"], capture_output=True).returncode == 0)
+        machine.output([*ctr, "image", "import", "--snapshotter", "native", self.file])
+        listed = machine.output([*ctr, "image", "list"])
         self.assertIn(self.archive.index["manifests"][0]["digest"], listed)
+        options, lacks = [], ("NET_ADMIN", "IPC_LOCK", "SYS_NICE")
+        for more, said in (
+            ([], f"the container lacks the capabilities {' '.join(lacks)}: name them in securityContext.capabilities.add"),
+            ([f"--cap-add=CAP_{name}" for name in lacks], "there is no /dev/net/tun: load the module tun on the Node, and mount the device"),
+            (["--device=/dev/net/tun"], "there is no /etc/vswitch/vswitchd.toml: mount the ConfigMap at /etc/vswitch"),
+        ):
+            options += more
+            words = ["localhost/vswitch:0.2.0", f"lacks-{len(options)}", "/usr/bin/vswitch-entry", "switch", "/etc/vswitch"]
+            run = [*ctr, "run", "--rm", "--read-only", "--snapshotter", "native", *options, *words]
+            done = subprocess.run(run, capture_output=True, text=True, timeout=machine.PATIENCE_S)
+            self.assertEqual((done.returncode, done.stderr), (78, f"vswitch-entry: {said}\n"))
 
 
 class Entry(unittest.TestCase):
