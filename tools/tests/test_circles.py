@@ -23,7 +23,7 @@ LEFT = (
     "membership membership::reader node::compile::entry "
     "object object::applied_to_group object::egress object::egress::compile object::endpoints "
     "object::judge object::multicast object::multicast::compile object::peer "
-    "object::peer::compile object::pod object::pod::compile object::pod::wire object::policy "
+    "object::peer::compile object::pod object::pod::bandwidth object::pod::compile object::pod::wire object::policy "
     "object::policy::clauses object::policy::compile object::policy::deny object::policy::held "
     "object::policy::igmp object::policy::peer object::policy::read object::policy::salvage "
     "object::policy::unfit object::service object::service::choice object::service::flows "

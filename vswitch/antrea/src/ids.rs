@@ -49,6 +49,15 @@ pub enum GroupKey {
     Multicast(IpAddr),
 }
 
+/// A limit of a Pod: what a meter is of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MeterKey {
+    /// Name of the Pod.
+    pub pod: Arc<str>,
+    /// Of packets to the Pod; else of packets from it.
+    pub ingress: bool,
+}
+
 /// Numbers of one kind. A number that is free again is not given out before all others have been.
 #[derive(Clone, Debug)]
 struct Numbers<K> {
@@ -113,6 +122,7 @@ pub struct Ids {
     groups: Arc<Numbers<GroupKey>>,
     marks: Arc<Numbers<IpAddr>>,
     vlans: Arc<Numbers<RuleKey>>,
+    meters: Arc<Numbers<MeterKey>>,
     cookies: Arc<Numbers<Key>>,
     buckets: Arc<HashMap<GroupKey, Arc<BTreeMap<Bucket, u32>>>>,
     /// Flow priorities of rules of Antrea's policies.
@@ -129,6 +139,8 @@ impl Default for Ids {
             groups: Arc::new(Numbers::new(1..=0xffff_ff00)),
             marks: Arc::new(Numbers::new(1..=255)),
             vlans: Arc::new(Numbers::new(1..=4094)),
+            // Egresses and what is told have those below.
+            meters: Arc::new(Numbers::new(1024..=u32::from(u16::MAX))),
             cookies: Arc::new(Numbers::new(1..=u32::MAX)),
             buckets: Arc::default(),
             priorities: Arc::default(),
@@ -148,7 +160,7 @@ impl Ids {
     pub fn memory(&self) -> usize {
         let numbers = self.rules.memory() + self.groups.memory() + self.vlans.memory() + self.cookies.memory();
         let buckets: usize = self.buckets.values().map(|buckets| buckets.len() * size_of::<(Bucket, u32)>()).sum();
-        numbers + self.marks.memory() + buckets * 3 / 2 + self.priorities.memory()
+        numbers + self.marks.memory() + self.meters.memory() + buckets * 3 / 2 + self.priorities.memory()
     }
 
     /// A rule's number: `conj_id`, and what labels say.
@@ -280,6 +292,27 @@ impl Ids {
     pub fn release_vlan(&mut self, key: &RuleKey) {
         if self.vlans.get(key).is_some() {
             Arc::make_mut(&mut self.vlans).release(key);
+        }
+    }
+
+    /// The meter of a Pod's limit.
+    #[must_use]
+    pub fn meter(&self, key: &MeterKey) -> Option<u32> {
+        self.meters.get(key)
+    }
+
+    /// # Errors
+    /// All are taken.
+    pub fn claim_meter(&mut self, key: &MeterKey) -> Result<u32, Problem> {
+        let known = self.meters.get(key);
+        let number = known.or_else(|| Arc::make_mut(&mut self.meters).claim(key.clone()));
+        number.ok_or_else(|| exhausted("meters for Pods", 64_512))
+    }
+
+    /// The Pod has no such limit any more.
+    pub fn release_meter(&mut self, key: &MeterKey) {
+        if self.meters.get(key).is_some() {
+            Arc::make_mut(&mut self.meters).release(key);
         }
     }
 

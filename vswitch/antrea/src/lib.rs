@@ -59,7 +59,7 @@ pub use facts::{Facts, Ports};
 pub use features::Features;
 pub use flush::Flush;
 pub use gateway::GatewayBridge;
-pub use ids::{Effect, GroupKey, Ids, Priorities, Rank, RuleKey};
+pub use ids::{Effect, GroupKey, Ids, MeterKey, Priorities, Rank, RuleKey};
 pub use key::{Key, Need, ObjectKind, Reference};
 pub use node::{Gateway, NameLimits, Node, PacketCategory, Zones};
 pub use node_state::{Kept, KeptError, NodeState, Plan, Snapshot, TraceflowRefused, Write};

@@ -209,6 +209,7 @@ pub(crate) fn release(key: &Key, ids: &mut Ids) {
         ObjectKind::Service => service::release(&key.name, ids),
         ObjectKind::NetworkPolicy => policy::release(&key.name, ids),
         ObjectKind::MulticastGroup => multicast::release(&key.name, ids),
+        ObjectKind::Pod => pod::release(&key.name, ids),
         _ => {}
     }
     ids.release_cookie(key);

@@ -85,6 +85,7 @@ pub(crate) fn pod(name: &str) -> v1::Pod {
         mac: mac(of),
         vlan: 0,
         uid: String::new(),
+        ..v1::Pod::default()
     }
 }
 

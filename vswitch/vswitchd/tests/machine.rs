@@ -18,6 +18,7 @@ mod host_port;
 mod hostile_guests;
 mod interfaces;
 mod libraries;
+mod limited_pods;
 mod linux_guests;
 mod memif;
 mod operate;

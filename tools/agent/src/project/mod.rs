@@ -13,7 +13,7 @@ mod tiers;
 use crate::health::HealthCheck;
 use crate::model::Model;
 use crate::problem::{Origin, Problem};
-use crate::resolve::{World, net, nodes, services};
+use crate::resolve::{World, bandwidth, net, nodes, services};
 use std::collections::{BTreeMap, BTreeSet};
 use vswitch_proto::antrea::v1::object::Object as Kinded;
 use vswitch_proto::antrea::v1::{self, Kind};
@@ -151,6 +151,7 @@ impl Projector<'_> {
 
     fn pods(&mut self) {
         let pods = self.world.pods.iter().filter(|pod| pod.is_local && !pod.item.body.spec.host_network);
+        let mut odd = Vec::new();
         let made: Vec<_> = pods
             .map(|pod| {
                 let annotation = |name| pod.item.meta.annotation(name).unwrap_or_default();
@@ -161,11 +162,14 @@ impl Projector<'_> {
                     mac: net::mac(annotation("mac")).map(node::mac_address),
                     vlan: annotation("vlan").parse().unwrap_or(0),
                     uid: uid(&pod.item.meta.uid).to_owned(),
+                    ingress_bandwidth: bandwidth::limit(pod.item, bandwidth::INGRESS, &mut odd),
+                    egress_bandwidth: bandwidth::limit(pod.item, bandwidth::EGRESS, &mut odd),
                 };
                 (pod_object, pod.item.origin.clone())
             })
             .collect();
         made.into_iter().for_each(|(pod, origin)| self.add(Kinded::Pod(pod), &origin));
+        self.problems.append(&mut odd);
     }
 
     fn services(&mut self) {

@@ -4,6 +4,7 @@ pub mod antrea;
 pub mod antrea_context;
 mod antrea_parts;
 mod antrea_rule;
+pub mod bandwidth;
 pub mod claims;
 mod doubtful;
 mod families;

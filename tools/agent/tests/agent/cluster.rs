@@ -1,5 +1,6 @@
 //! Documents from an API server: that of the tests, and a real one if there is one.
 
+mod bandwidth;
 mod bench;
 mod follow;
 mod histories;

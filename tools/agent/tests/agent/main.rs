@@ -8,6 +8,7 @@ mod addresses;
 mod admin_policies;
 mod attached;
 mod bad_input;
+mod bandwidth;
 mod binary;
 #[cfg(feature = "cluster")]
 mod cluster;

@@ -2,7 +2,7 @@
 //! that people have seen. Flow priorities are not among them: nothing but flows has them, and these
 //! are written anew.
 
-use super::{Bucket, GroupKey, Ids, Numbers, RuleKey};
+use super::{Bucket, GroupKey, Ids, MeterKey, Numbers, RuleKey};
 use crate::{Family, Key, ObjectKind, Table};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,7 +16,8 @@ const BLOCK: u32 = 1 << 24;
 /// What a number is of, of whatever kind.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct KeyMessage {
-    /// Of an object: `antrea.v1.Kind`; of a group: 1 of a Service, 2 of a log, 3 of multicast.
+    /// Of an object: `antrea.v1.Kind`; of a group: 1 of a Service, 2 of a log, 3 of multicast; of a
+    /// meter: 1 ingress, 2 egress.
     #[prost(uint32, tag = "1")]
     kind: u32,
     /// Name of an object.
@@ -87,6 +88,9 @@ pub(crate) struct IdsMessage {
     cookies: Option<NumbersMessage>,
     #[prost(message, repeated, tag = "6")]
     buckets: Vec<BucketsMessage>,
+    /// Files of older versions have none.
+    #[prost(message, optional, tag = "7")]
+    meters: Option<NumbersMessage>,
 }
 
 /// What has numbers, as a message.
@@ -134,6 +138,21 @@ impl Told for GroupKey {
             3 => address(&message.address).map(Self::Multicast),
             _ => None,
         }
+    }
+}
+
+impl Told for MeterKey {
+    fn to_proto(&self) -> KeyMessage {
+        KeyMessage { kind: if self.ingress { 1 } else { 2 }, name: self.pod.to_string(), ..KeyMessage::default() }
+    }
+
+    fn read(message: &KeyMessage) -> Option<Self> {
+        let ingress = match message.kind {
+            1 => true,
+            2 => false,
+            _ => return None,
+        };
+        Some(Self { pod: message.name.as_str().into(), ingress })
     }
 }
 
@@ -220,6 +239,7 @@ impl Ids {
             vlans: Some(self.vlans.to_proto()),
             cookies: Some(self.cookies.to_proto()),
             buckets: groups.into_iter().map(buckets).collect(),
+            meters: Some(self.meters.to_proto()),
         }
     }
 
@@ -240,6 +260,10 @@ impl Ids {
             groups: Arc::new(Arc::unwrap_or_clone(new.groups).read(message.groups)?),
             marks: Arc::new(Arc::unwrap_or_clone(new.marks).read(message.marks)?),
             vlans: Arc::new(Arc::unwrap_or_clone(new.vlans).read(message.vlans)?),
+            meters: match message.meters {
+                None => new.meters,
+                some => Arc::new(Arc::unwrap_or_clone(new.meters).read(some)?),
+            },
             cookies: Arc::new(Arc::unwrap_or_clone(new.cookies).read(message.cookies)?),
             buckets: Arc::new(all),
             priorities: new.priorities,
@@ -248,8 +272,8 @@ impl Ids {
         })
     }
 
-    /// Numbers were given out that nobody knows of: none of these is given out again. Marks and
-    /// VLANs are few, and are not kept back.
+    /// Numbers were given out that nobody knows of: none of these is given out again. Marks, VLANs
+    /// and meters are few, and are not kept back.
     pub(crate) fn skip_unknown(&mut self) {
         Arc::make_mut(&mut self.rules).skip(BLOCK);
         Arc::make_mut(&mut self.groups).skip(BLOCK);
@@ -281,6 +305,8 @@ mod tests {
         }
         ids.claim_mark([10, 0, 0, 9].into()).unwrap();
         ids.claim_vlan(&rule("anp:a/b", "in-1")).unwrap();
+        ids.claim_meter(&MeterKey { pod: "a/web-1".into(), ingress: true }).unwrap();
+        ids.claim_meter(&MeterKey { pod: "a/web-1".into(), ingress: false }).unwrap();
         ids.claim_cookie(&Key::node()).unwrap();
         ids.claim_cookie(&Key::new(ObjectKind::Pod, "a/web-1")).unwrap();
         ids
@@ -296,6 +322,9 @@ mod tests {
         again.skip_unknown();
         assert_eq!(again.claim_rule(&rule("np:a/b", "newer")), Ok(8 + BLOCK));
         assert_eq!(again.claim_mark([10, 0, 0, 8].into()), Ok(2));
+        assert_eq!(again.meter(&MeterKey { pod: "a/web-1".into(), ingress: false }), Some(1025));
+        let older = Ids::read(IdsMessage { meters: None, ..ids.to_proto() }).unwrap();
+        assert_eq!(older.meter(&MeterKey { pod: "a/web-1".into(), ingress: true }), None);
     }
 
     #[test]

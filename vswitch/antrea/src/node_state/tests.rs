@@ -208,6 +208,7 @@ fn claims_move_between_objects_of_one_write() {
             name: db.name,
             vlan: 0,
             uid: String::new(),
+            ..v1::Pod::default()
         },
     ];
     let plan = node_state.plan(Write { objects: swapped.clone().map(Object::Pod).into(), ..Write::default() });

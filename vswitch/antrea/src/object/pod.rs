@@ -1,12 +1,15 @@
 //! `Pod`.
 
+mod bandwidth;
 mod compile;
 #[cfg(test)]
 mod tests;
 mod wire;
 
+pub(crate) use bandwidth::release;
 pub(crate) use wire::tag;
 
+use super::egress::Bandwidth;
 use super::judge;
 use crate::address::parse_address;
 use crate::problem::{Code, Problems};
@@ -36,6 +39,10 @@ pub struct Pod {
     pub vlan: u16,
     /// UID of its object; empty: not known.
     pub uid: String,
+    /// At most so much to it.
+    pub ingress: Option<Bandwidth>,
+    /// At most so much from it.
+    pub egress: Option<Bandwidth>,
 }
 
 impl Pod {
@@ -64,6 +71,8 @@ impl Pod {
             let reason = format!("{} bytes: at most {UID_LEN_MAX}", message.uid.len());
             problems.push(Code::Range, "uid", reason);
         }
+        let ingress = bandwidth::read("ingress_bandwidth", message.ingress_bandwidth.as_ref(), problems);
+        let egress = bandwidth::read("egress_bandwidth", message.egress_bandwidth.as_ref(), problems);
         let addresses = crate::node::one_per_family("addresses", &message.addresses, problems);
         Some(Self {
             port: message.port.clone(),
@@ -72,6 +81,8 @@ impl Pod {
             mac: crate::node::mac("mac", message.mac.as_ref(), true, problems)?,
             vlan: vlan?,
             uid: message.uid.clone(),
+            ingress,
+            egress,
         })
     }
 
@@ -161,8 +172,8 @@ impl Pod {
         problems.count() == before
     }
 
-    pub(crate) fn claim(&self, _name: &str, _desired: &Desired, _ids: &mut Ids) -> Result<(), Problem> {
-        Ok(())
+    pub(crate) fn claim(&self, name: &str, _desired: &Desired, ids: &mut Ids) -> Result<(), Problem> {
+        bandwidth::claim(self, name, ids)
     }
 
     pub(crate) fn ports(&self) -> Vec<String> {
@@ -182,6 +193,7 @@ impl Pod {
     pub(crate) fn compile(&self, name: &str, facts: &Facts<'_>, compiled: &mut CompiledObject) {
         if let Some(effective) = self.effective(name, facts, &mut Problems::default()) {
             compile::compile(&effective, facts, compiled);
+            bandwidth::compile(&effective, name, facts, compiled);
         }
     }
 }

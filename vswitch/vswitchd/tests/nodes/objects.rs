@@ -297,6 +297,7 @@ pub(crate) fn all(layout: &Layout) -> Vec<Object> {
             mac: octets(mac(name)),
             vlan: 0,
             uid: String::new(),
+            ..v1::Pod::default()
         }));
         let (name, pods) = (name.to_owned(), vec![format!("default/{name}")]);
         all.push(Object::AppliedToGroup(v1::AppliedToGroup { name, pods, services: Vec::new() }));

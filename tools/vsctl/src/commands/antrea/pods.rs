@@ -37,6 +37,10 @@ impl Listed for v1::PodState {
         ("EGRESS", false),
         ("SENT PACKETS", true),
         ("BYTES", true),
+        ("IN KBIT/S", true),
+        ("DROPPED", true),
+        ("OUT KBIT/S", true),
+        ("DROPPED", true),
     ];
     const NOUN: &'static str = "Pod";
     const VERB: &'static str = "pods";
@@ -48,6 +52,8 @@ impl Listed for v1::PodState {
     fn rows(&self, _: bool) -> Vec<Vec<String>> {
         let pod = self.pod.clone().unwrap_or_default();
         let (packets, bytes) = count(self.sent.as_ref());
+        let rate = |limit: Option<v1::PodBandwidth>| or_none(limit.map_or(0, |limit| limit.rate_kbps));
+        let dropped = |dropped: Option<&vswitch_proto::v1::Count>| count(dropped).0.to_string();
         vec![vec![
             pod.name,
             pod.port,
@@ -60,11 +66,25 @@ impl Listed for v1::PodState {
             or_dash(&self.egress),
             packets.to_string(),
             bytes.to_string(),
+            rate(pod.ingress_bandwidth),
+            dropped(self.ingress_dropped.as_ref()),
+            rate(pod.egress_bandwidth),
+            dropped(self.egress_dropped.as_ref()),
         ]]
     }
 
     fn json(&self) -> Value {
         let pod = self.pod.clone().unwrap_or_default();
+        let limit = |limit: Option<v1::PodBandwidth>, meter: u32, dropped: Option<&vswitch_proto::v1::Count>| {
+            limit.map(|limit| {
+                json!({
+                    "rate_kbps": limit.rate_kbps,
+                    "burst_kb": some(limit.burst_kb),
+                    "meter": some(meter),
+                    "dropped": count_json(dropped),
+                })
+            })
+        };
         json!({
             "name": pod.name,
             "port": pod.port,
@@ -77,6 +97,8 @@ impl Listed for v1::PodState {
             "egress": some(self.egress.clone()),
             "cookie": cookie(self.cookie),
             "sent": count_json(self.sent.as_ref()),
+            "ingress_bandwidth": limit(pod.ingress_bandwidth, self.ingress_meter, self.ingress_dropped.as_ref()),
+            "egress_bandwidth": limit(pod.egress_bandwidth, self.egress_meter, self.egress_dropped.as_ref()),
         })
     }
 }
@@ -160,22 +182,27 @@ mod tests {
             mac: Some(MacAddress { octets: vec![2, 0, 0, 0, 0, 1] }),
             vlan,
             uid: String::new(),
+            ..v1::Pod::default()
         };
+        let limit = v1::PodBandwidth { rate_kbps: 100_000, burst_kb: 0 };
         let web = v1::PodState {
-            pod: Some(pod("default/web", 0)),
+            pod: Some(v1::Pod { ingress_bandwidth: Some(limit), ..pod("default/web", 0) }),
             port_number: 37,
             link_up: true,
             cookie: 0x1_0080_0000_0005,
             sent: Some(Count { packets: 12, bytes: 3400 }),
             policies: vec!["np:default/web".to_owned()],
             egress: "egress-web".to_owned(),
+            ingress_meter: 1024,
+            ingress_dropped: Some(Count { packets: 3, bytes: 4500 }),
+            ..Default::default()
         };
         let bare = v1::PodState { pod: Some(pod("default/x", 7)), ..Default::default() };
         let listing = Listing::new(vec![web, bare], &[]);
         let want = "\
-NAME         PORT      NUMBER  LINK  ADDRESSES            MAC                VLAN  POLICIES  EGRESS      SENT PACKETS  BYTES
-default/web  web-7975      37  up    10.10.0.24,fd00::18  02:00:00:00:00:01     -         1  egress-web            12   3400
-default/x    web-7975       -  down  10.10.0.24,fd00::18  02:00:00:00:00:01     7         0  -                      0      0
+NAME         PORT      NUMBER  LINK  ADDRESSES            MAC                VLAN  POLICIES  EGRESS      SENT PACKETS  BYTES  IN KBIT/S  DROPPED  OUT KBIT/S  DROPPED
+default/web  web-7975      37  up    10.10.0.24,fd00::18  02:00:00:00:00:01     -         1  egress-web            12   3400     100000        3           -        0
+default/x    web-7975       -  down  10.10.0.24,fd00::18  02:00:00:00:00:01     7         0  -                      0      0          -        0           -        0
 ";
         assert_eq!(listing.text(), want);
         let json = listing.json();
@@ -186,6 +213,10 @@ default/x    web-7975       -  down  10.10.0.24,fd00::18  02:00:00:00:00:01     
                 "addresses": ["10.10.0.24", "fd00::18"], "mac": "02:00:00:00:00:01", "vlan": null,
                 "policies": ["np:default/web"], "egress": "egress-web", "cookie": "0x1008000000005",
                 "sent": { "packets": 12, "bytes": 3400 },
+                "ingress_bandwidth": {
+                    "rate_kbps": 100_000, "burst_kb": null, "meter": 1024, "dropped": { "packets": 3, "bytes": 4500 },
+                },
+                "egress_bandwidth": null,
             })
         );
         assert_eq!(

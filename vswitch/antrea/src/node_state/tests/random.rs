@@ -2,9 +2,10 @@
 
 use super::bridge::Bridge;
 use crate::testing::{dual_node, dump, egress, node_state, peer, pod, traffic_control};
-use crate::{Key, NodeState, ObjectKind, Write};
+use crate::{Key, MeterKey, NodeState, ObjectKind, Write};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object;
 
@@ -24,6 +25,9 @@ fn object(number: usize, variant: usize) -> Object {
                 5 => this.addresses = vec!["192.168.77.112".to_owned()],
                 _ => {}
             }
+            let rate = |rate_kbps| v1::PodBandwidth { rate_kbps, burst_kb: 0 };
+            this.ingress_bandwidth = (variant % 3 == 1).then(|| rate(1000 + u32::from(variant == 4)));
+            this.egress_bandwidth = (variant % 2 == 1).then(|| rate(2000));
             Object::Pod(this)
         }
         4 | 5 => {
@@ -84,7 +88,13 @@ fn state(node_state: &NodeState) -> (BTreeMap<String, BTreeSet<String>>, String)
         .marked()
         .filter_map(|address| Some((node_state.ids().mark(address)?, address.to_string())))
         .collect();
+    let pods = node_state.desired().of(ObjectKind::Pod);
+    let keys = pods.flat_map(|(key, _)| [true, false].map(|ingress| MeterKey { pod: Arc::clone(&key.name), ingress }));
+    let meters: Vec<(u32, String)> =
+        keys.filter_map(|key| Some((node_state.ids().meter(&key)?, format!("{key:?}")))).collect();
     let named = |line: String| {
+        let line =
+            meters.iter().fold(line, |line, (id, key)| line.replace(&format!("meter:{id},"), &format!("meter:{key},")));
         marks.iter().fold(line, |line, (mark, address)| {
             line.replace(&format!("{mark:#x}/0xff->pkt_mark"), &format!("{address}->pkt_mark"))
                 .replace(&format!("pkt_mark={mark:#x}/0xff"), &format!("pkt_mark={address}"))

@@ -71,7 +71,15 @@ fn a_pod() -> impl Strategy<Value = Object> {
         (or(pod.name, text()), or(pod.port, text()), or(pod.addresses, texts()), or(pod.mac, mac()), or(0, number()))
     });
     pods.prop_map(|(name, port, addresses, mac, vlan)| {
-        Object::Pod(v1::Pod { name, port, addresses, mac, vlan: vlan.cast_unsigned(), uid: String::new() })
+        Object::Pod(v1::Pod {
+            name,
+            port,
+            addresses,
+            mac,
+            vlan: vlan.cast_unsigned(),
+            uid: String::new(),
+            ..v1::Pod::default()
+        })
     })
 }
 

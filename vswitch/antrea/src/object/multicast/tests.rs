@@ -192,7 +192,7 @@ fn a_node_full_of_pods_leads_to_as_many_as_there_may_be() {
         port: names(at),
         addresses: vec![Ipv4Addr::from_bits(0x0a0a_0100 + at).to_string()],
         mac: crate::testing::mac(&format!("02:00:00:00:{:02x}:{:02x}", at >> 8, at & 0xff)),
-        vlan: 0, uid: String::new() };
+        vlan: 0, uid: String::new(), ..v1::Pod::default() };
     apply(&mut node_state, (0..1100).map(|at| Object::Pod(pod(at))).collect());
     let sizes = node_state.store().sizes();
     assert_eq!(sizes.2, 1000 + 1, "1000 Pods and the gateway");

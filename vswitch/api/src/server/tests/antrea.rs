@@ -47,6 +47,7 @@ fn pod(name: &str, last: u8) -> v1::Pod {
         mac: mac(last),
         vlan: 0,
         uid: String::new(),
+        ..v1::Pod::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Objects as they are, with their counters.
 
 use std::collections::BTreeSet;
-use vswitch_antrea::{Family, GroupKey, Key, ObjectKind, Table};
+use vswitch_antrea::{Family, GroupKey, Key, MeterKey, ObjectKind, Table};
 use vswitch_antrea_node::Shown;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::object::Object as Message;
@@ -40,9 +40,18 @@ pub(super) fn pods(shown: &Shown<'_>, names: &[String]) -> Vec<v1::PodState> {
             sent: Some(total(&in_table(shown, key, Table::SpoofGuard))),
             policies: policies_of(shown, key),
             egress: referrers(shown, key, ObjectKind::Egress).into_iter().next().unwrap_or_default(),
+            ingress_meter: meter(shown, &key.name, true).unwrap_or_default(),
+            ingress_dropped: meter(shown, &key.name, true).and_then(|meter| shown.counted.dropped(meter)),
+            egress_meter: meter(shown, &key.name, false).unwrap_or_default(),
+            egress_dropped: meter(shown, &key.name, false).and_then(|meter| shown.counted.dropped(meter)),
         });
     }
     states
+}
+
+/// The meter of a Pod's limit.
+fn meter(shown: &Shown<'_>, pod: &std::sync::Arc<str>, ingress: bool) -> Option<u32> {
+    shown.ids().meter(&MeterKey { pod: std::sync::Arc::clone(pod), ingress })
 }
 
 /// Counters of an object's flows in a table, one each.

@@ -156,7 +156,7 @@ fn many(node: &v1::NodeConfig, count: u32) -> (NodeState, Object) {
         let (high, low) = (number / 250, number % 250 + 2);
         let (name, port) = (format!("default/p{number}"), format!("p{number}"));
         let addresses = vec![format!("172.16.{high}.{low}")];
-        Object::Pod(v1::Pod { name, port, addresses, mac: mac(&format!("02:00:00:01:{high:02x}:{low:02x}")), vlan: 7, uid: String::new() })
+        Object::Pod(v1::Pod { name, port, addresses, mac: mac(&format!("02:00:00:01:{high:02x}:{low:02x}")), vlan: 7, uid: String::new(), ..v1::Pod::default() })
     };
     apply(&mut node_state, (0..count).map(one).collect());
     node_state.settle_wire();

@@ -178,6 +178,7 @@ async fn pods_of_a_vlan_are_led_across_and_their_zones_are_strict() {
         mac: mac(9),
         vlan,
         uid: String::new(),
+        ..v1::Pod::default()
     };
     let strict = || running.switch.conntrack().tracker().zones_established_after_answer();
     let base = strict();
