@@ -33,7 +33,8 @@ const NOTE_LEN_MAX: usize = 1024;
 /// An Event is counted up after this time. API servers keep one for an hour by default.
 const REFRESH: Duration = Duration::from_secs(30 * 60);
 
-/// What the server refuses is written again after this time: a namespace may have a quota of Events.
+/// What the server refuses is written again after this time: a namespace may have a quota of
+/// Events.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
 /// Refusals in a turn after which the rest waits for the next one.

@@ -3,3 +3,4 @@
 pub mod bed;
 mod both;
 mod hurt;
+mod whole;

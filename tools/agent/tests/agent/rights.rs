@@ -2,5 +2,5 @@
 //! that it lacks.
 
 mod lacking;
-mod scene;
+pub mod scene;
 mod used;
