@@ -95,6 +95,11 @@ async fn attach(agent: &mut Agent, call: &Call, config: &Config, given: Given) -
         }
     };
     match (added.failure, added.attached) {
+        (None, Some(attached)) if config.vhost.is_some() && attached.socket.is_empty() => {
+            // It has read what it knows of the request, and has made a pair of interfaces.
+            let _ = answer(agent.del(DelRequest { attachment: agent::attachment(call) })).await;
+            Err(CniError::again("the agent is older than the plug-in, and does not know mode vhost-user"))
+        }
         (None, Some(attached)) => Ok(attached),
         (Some(failure), _) => Err(failure.into()),
         (None, None) => Err(CniError::decode("the agent has answered nothing")),

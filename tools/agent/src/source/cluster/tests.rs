@@ -95,7 +95,9 @@ fn what_is_wrong_stays_as_it_was_unless_it_is_another_object() {
     let (is_news, pods) = scene.scan();
     assert!(is_news && pods.contains(&"a x".to_owned()), "{pods:?}");
     assert!(scene.cluster.problems().iter().any(Problem::is_error));
-    assert!(scene.cluster.handle().object(&Origin::new(PLACE, 0, "Pod n/a")).is_some());
+    let object = |what: &str| scene.cluster.handle().object(&Origin::new(PLACE, 0, what));
+    assert!(object("Pod n/a").is_some());
+    assert_eq!(object("Pod n/a@net1"), object("Pod n/a"), "what is said of an interface is told of its Pod");
     let mut other = pod("a", 3, "5");
     other = Object::new({
         let mut tree = other.tree.clone();

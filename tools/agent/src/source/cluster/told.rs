@@ -222,5 +222,10 @@ mod tests {
         );
         let said = told("Namespace", "v1", &long);
         assert_eq!(said.documents[0].meta.annotations.keys().collect::<Vec<_>>(), ["vswitch/x"]);
+        for (len, is_kept) in [(NETWORK_STATUS_LEN_MAX, true), (NETWORK_STATUS_LEN_MAX + 1, false)] {
+            let text = long.replace("last", NETWORK_STATUS).replace(&"x".repeat(300), &"x".repeat(len));
+            let said = told("Namespace", "v1", &text);
+            assert_eq!(said.documents[0].meta.annotations.contains_key(NETWORK_STATUS), is_kept, "{len}");
+        }
     }
 }
