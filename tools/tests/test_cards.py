@@ -194,7 +194,7 @@ class Vmxnet3(Card, unittest.TestCase):
 class OneGuest(unittest.TestCase):
     """A card that hashes. Each test leaves it to the guest's kernel, as it is at first."""
 
-    CONNECTIONS, ROUNDS = 16, 50
+    CONNECTIONS, ROUNDS = 16, 30
     # A client for each of these source ports, with so many questions and answers.
     CLIENT = """import socket, sys
 address, source, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

@@ -29,6 +29,7 @@ MANY, DISTURBED = 200, 32
 # Seconds that the API server is away, for who wants to see it with their own eyes.
 AWAY_S = float(os.environ.get("VSWITCH_AWAY_S", "0"))
 FRIEND = {"role": "friend"}
+API_SERVICE = "10.96.0.1"
 
 
 @unittest.skipIf(MISSING, f"{', '.join(MISSING)} missing: tools/setup installs them")
@@ -40,7 +41,8 @@ class CniCluster(unittest.TestCase):
         stack, tag = cls.enterClassContext(contextlib.ExitStack()), f"vt{os.getpid()}"
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vswitch-cluster.")))
         cls.bed = Bed(tag, BINARIES, directory, stack, lambda _: None)
-        cls.bed.use(Api(BINARIES, cls.bed.names["outside"], directory, stack))
+        api = Api(BINARIES, cls.bed.names["outside"], directory, stack)
+        cls.bed.use(api)
         cores = machine.cores()
         for host in HOSTS:
             dpdk = {"worker_cores": [cores[-host.number % len(cores)]], "main_core": cores[0], "memory_mb": 256, "hugepages": False,
@@ -51,6 +53,9 @@ class CniCluster(unittest.TestCase):
             cls.bed.start_runtime(host)
         for host in HOSTS:
             cls.bed.wait_ready(host)
+            # A real API server makes a Service of its own, some time after its start.
+            knows = lambda host=host: any(f"nw_dst={API_SERVICE}," in flow for flow in flows(cls.bed.switches[host]))  # noqa: E731
+            machine.expect(f"{host.name} knows the API server's Service", lambda knows=knows: not api.is_real or knows())
 
     def setUp(self):
         self.before = {host: left(self.bed, host) for host in HOSTS}

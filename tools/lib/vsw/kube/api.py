@@ -34,6 +34,7 @@ class Api:
     def __init__(self, binaries, namespace, directory, stack):
         self.namespace = namespace
         programs, why = assets()
+        self.is_real = bool(programs)
         if programs:
             users = [(AGENT_TOKEN, AGENT, ["system:serviceaccounts", "system:authenticated"])]
             server = stack.enter_context(ApiServer(programs, users, namespace, OUTSIDE))

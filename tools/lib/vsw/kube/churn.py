@@ -20,6 +20,7 @@ PORT = 8080
 LABEL, SELECTOR = {"app": "churn"}, "app=churn"
 RUN, STOP, REMOVE = "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"
 HELLO = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+GROUP = re.compile(r"group(:|_id=)\d+")
 ASKED = re.compile(r'network_plugin_operations_duration_seconds_seconds_(sum|count)\{operation_type="(\w+)"\} (\S+)')
 
 
@@ -155,8 +156,9 @@ def left(bed, host):
         "ports": sorted(switch.ports(BRIDGE)),
         "files": sorted(file.name for file in (directory / "cni").iterdir()),
         "objects": {kind["kind"]: kind["objects"] for kind in switch.json("antrea", "status")["kinds"]},
-        "flows": sorted(flows(switch)),
-        "groups": sorted(switch.vsctl("dump-groups", BRIDGE).splitlines()),
+        # A switch that starts anew gives its groups other numbers.
+        "flows": sorted(GROUP.sub("group", flow) for flow in flows(switch)),
+        "groups": sorted(GROUP.sub("group", line) for line in switch.vsctl("dump-groups", BRIDGE).splitlines()),
         "connections": sorted(line for line in switch.vsctl("dump-conntrack").splitlines() if "10.244." in line),
     }
 
