@@ -25,8 +25,8 @@ ASKED = re.compile(r'network_plugin_operations_duration_seconds_seconds_(sum|cou
 
 
 class Churn:
-    """Pods of a Bed. Each connects to a web server on the other Node: `servers` has their addresses,
-    by Node."""
+    """Pods of a Bed. Each connects to a web server on the other Node: `servers` has their
+    addresses, by Node."""
 
     def __init__(self, bed, servers):
         self.bed, self.servers = bed, servers
