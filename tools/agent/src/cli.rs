@@ -1,5 +1,6 @@
 //! The arguments.
 
+use crate::devices::DEVICES_MAX;
 use clap::{ArgGroup, Parser};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,6 +16,9 @@ const DEFAULT_CNI: &str = "/run/vswitch/cni.sock";
 
 /// Where an agent has what it has attached unless told otherwise.
 const DEFAULT_CNI_STATE: &str = "/var/lib/vswitch/cni";
+
+/// Where a kubelet looks for device plug-ins unless its `--root-dir` says otherwise.
+const DEFAULT_DEVICE_PLUGINS: &str = "/var/lib/kubelet/device-plugins";
 
 /// Where directories of vhost-user sockets are unless told otherwise.
 const DEFAULT_VHOST: &str = "/run/vswitch/vhost";
@@ -98,6 +102,15 @@ pub struct Cli {
     /// A file that is there stays.
     #[arg(long, value_name = "PATH", requires = "cni")]
     pub cni_conf: Option<PathBuf>,
+    /// Offer the resource vswitch.io/vhost to the kubelet that has this directory of device
+    /// plug-ins: directories for vhost-user sockets.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = DEFAULT_DEVICE_PLUGINS, requires = "node",
+          conflicts_with_all = ["once", "print"])]
+    pub device_plugin: Option<PathBuf>,
+    /// Number of devices of vswitch.io/vhost.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=i64::from(DEVICES_MAX)),
+          requires = "device_plugin")]
+    pub vhost_devices: u16,
     /// Sync once, and exit.
     #[arg(long, conflicts_with = "print")]
     pub once: bool,

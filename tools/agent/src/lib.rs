@@ -6,8 +6,8 @@
 //! `source` is where documents come from, `kinds` what they may say, `model` all of them by name;
 //! `resolve` finds out what selectors mean, `project` what the Node's switch has to know, `drive`
 //! tells it. `health` answers load balancers, `probe` a kubelet. `cni` gives Pods their ports, and
-//! `attach` writes them into the Pods' documents. `serving` is what the agent does for the cluster
-//! beside its switch.
+//! `attach` writes them into the Pods' documents. `devices` gives containers directories for
+//! vhost-user sockets. `serving` is what the agent does for the cluster beside its switch.
 #![forbid(unsafe_code)]
 
 pub mod agent;
@@ -16,6 +16,7 @@ pub mod assign;
 pub mod attach;
 pub mod cli;
 pub mod cni;
+pub mod devices;
 pub mod drive;
 #[cfg(feature = "cluster")]
 pub mod feedback;

@@ -4,6 +4,7 @@
 use crate::agent::Agent;
 use crate::cli::Cli;
 use crate::cni::{Cni, Directories, Outcome};
+use crate::devices::{self, Devices, Used};
 use crate::drive::{DriveError, Driver, Options, Report, Standing};
 use crate::health::Checks;
 use crate::host::run as host;
@@ -108,7 +109,8 @@ async fn manifests(cli: &Cli, node: &str, out: &mut (dyn Write + Send)) -> u8 {
     } else {
         let checks = (!cli.no_health_checks).then(Checks::default);
         let serving = Serving::start(cli, node, &following);
-        let health = Health { checks, forwards: false, problems: BTreeSet::new(), condition, serving };
+        let devices = offering(cli);
+        let health = Health { checks, forwards: false, problems: BTreeSet::new(), condition, serving, devices };
         watch(&mut agent, &mut driver, &mut told, (health, cni), (period, &wake)).await
     }
 }
@@ -119,6 +121,13 @@ async fn attacher(cli: &Cli, wake: &Arc<Notify>) -> Result<Option<Cni>, String> 
     let directories = Directories { devices: cli.vhost_dir.clone(), pods: cli.pods_dir.clone() };
     let cni = Cni::start((socket, &cli.cni_state), &cli.socket, directories, Arc::clone(wake)).await?;
     Ok(Some(cni.announcing(cli.cni_conf.clone())))
+}
+
+/// The device plug-in, if it is asked for.
+fn offering(cli: &Cli) -> Option<Devices> {
+    let kubelet = cli.device_plugin.as_ref()?;
+    let used = Used::by(|_| false);
+    Some(Devices::start(devices::Config::new(kubelet, cli.vhost_devices, &cli.vhost_dir, used)))
 }
 
 /// Tells the server of the plug-in what became of the attachments of a change.
@@ -148,6 +157,7 @@ struct Health {
     problems: BTreeSet<Problem>,
     condition: Arc<Condition>,
     serving: Serving,
+    devices: Option<Devices>,
 }
 
 impl Health {
@@ -156,6 +166,9 @@ impl Health {
         let is_synced = driver.forwards() && driver.synced_round().is_some() && agent.standing() == Standing::Known;
         let is_ready = step.is_ok() && is_synced;
         self.condition.turn(is_ready);
+        if let Some(devices) = &self.devices {
+            devices.follow(driver.forwards());
+        }
         let Some(checks) = &mut self.checks else { return is_ready };
         match step {
             Ok(_) => self.forwards = driver.forwards(),

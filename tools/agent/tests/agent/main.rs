@@ -13,6 +13,7 @@ mod binary;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod common;
+mod devices;
 mod document;
 mod document_flows;
 mod double;
@@ -29,6 +30,7 @@ mod held_flows;
 mod in_doubt;
 mod intent;
 mod kubectl;
+mod kubelet;
 mod misspelt;
 mod named_ports;
 mod nameless;
