@@ -34,6 +34,7 @@ OTHERS = {
         "perNode": {"n1": "[dpdk]\nmemory_mb = 64\n"},
     },
     "agent": {"apiServer": {"host": "192.0.2.1", "port": 6443}},
+    "devicePlugin": {"devices": 0},
     "security": {"appArmorField": False},
 }
 
@@ -141,6 +142,7 @@ class Schemas(unittest.TestCase):
             ({"switch": {"perNode": {"n1": 1}}}, "is no string"),
             ({"agent": {"apiServer": {"port": 0}}}, "out of range"),
             ({"cni": {"binDir": "opt"}}, "does not match"),
+            ({"devicePlugin": {"devices": 1025}}, "out of range"),
             ({"switches": {}}, "switches is unknown"),
         ):
             found = list(problems(merged(chart.values, values), schema))
@@ -151,7 +153,7 @@ class Schemas(unittest.TestCase):
         values, named = Chart(CHART).values, set()
         for page in ("kubernetes", "kubevirt", "dpdk-pod"):
             text = (ROOT / "docs" / f"{page}.md").read_text()
-            named |= set(re.findall(r"(?:`|--set )((?:image|switch|agent|cni|nodeConfig|security)\.[\w.]+)", text))
+            named |= set(re.findall(r"(?:`|--set )((?:image|switch|agent|cni|devicePlugin|nodeConfig|security)\.[\w.]+)", text))
         self.assertGreater(len(named), 5)
         for name in named:
             inner = values

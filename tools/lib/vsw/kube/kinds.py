@@ -8,7 +8,7 @@ NAME = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "maxLen
 TEXT_MAP = {"type": "object", "additionalProperties": STRING}
 QUANTITY = {"type": ["string", "integer"], "pattern": "^[0-9]+(m|Ki|Mi|Gi)?$"}
 SECONDS = integer(1, 3600)
-CAPABILITY = enum("NET_ADMIN", "NET_RAW", "IPC_LOCK", "SYS_NICE", "SYS_ADMIN", "DAC_OVERRIDE", "CHOWN")
+CAPABILITY = enum("NET_ADMIN", "NET_RAW", "IPC_LOCK", "SYS_NICE", "SYS_ADMIN", "DAC_OVERRIDE", "CHOWN", "FOWNER")
 
 
 def closed(properties, *required):
