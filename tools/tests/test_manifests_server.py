@@ -47,12 +47,18 @@ class RealServer(unittest.TestCase):
             file.flush()
             self.server.kubectl("apply", "--dry-run=server", "--validate=true", "-f", file.name)
 
-    def test_one_command_installs_all(self):
+    def test_one_command_installs_all_and_one_removes_it(self):
         """Without definitions that were there before: kubectl looks for kinds at its start."""
         with server.ApiServer(server.assets()[0]) as empty:
             empty.kubectl("apply", "--validate=false", "-f", MANIFESTS)
             created = json.loads(empty.kubectl("get", "daemonsets", "-n", "kube-system", "-o", "json"))["items"]
             self.assertEqual({each["metadata"]["name"] for each in created}, {"vswitch", "vswitch-agent"})
+            empty.kubectl("delete", "-f", MANIFESTS)
+            for each in yaml.safe_load_all(MANIFESTS.read_text()):
+                meta = each["metadata"]
+                where = ["-n", meta["namespace"]] if "namespace" in meta else []
+                left = empty.kubectl("get", each["kind"], "-o", "name", *where)
+                self.assertNotIn(f"/{meta['name']}\n", left)
 
     def test_a_wrong_node_config_is_refused(self):
         for field, value in (("trafficMode", "encap"), ("gateway", {"mac": "1"}), ("tunnel", {}), ("zones", {"mainV4": 65536})):
