@@ -88,7 +88,7 @@ pub(crate) struct IdsMessage {
     cookies: Option<NumbersMessage>,
     #[prost(message, repeated, tag = "6")]
     buckets: Vec<BucketsMessage>,
-    /// Files of older versions have none.
+    /// None: no Pod has a limit, as in files of older versions.
     #[prost(message, optional, tag = "7")]
     meters: Option<NumbersMessage>,
 }
@@ -239,7 +239,7 @@ impl Ids {
             vlans: Some(self.vlans.to_proto()),
             cookies: Some(self.cookies.to_proto()),
             buckets: groups.into_iter().map(buckets).collect(),
-            meters: Some(self.meters.to_proto()),
+            meters: (!self.meters.by_key.is_empty()).then(|| self.meters.to_proto()),
         }
     }
 

@@ -20,7 +20,9 @@ fn meters(node_state: &NodeState) -> Vec<(u32, u32, u32)> {
         Update::AddMeter(meter) if meter.id >= 1024 => Some((meter.id, meter.bands[0].rate, meter.bands[0].burst)),
         _ => None,
     });
-    meters.collect()
+    let mut meters: Vec<_> = meters.collect();
+    meters.sort_unstable();
+    meters
 }
 
 fn ids(node_state: &NodeState) -> [Option<u32>; 2] {
@@ -87,7 +89,7 @@ fn limits_come_change_and_go_and_touch_nothing_else() {
 
 #[test]
 fn a_pod_without_an_effect_has_no_meter() {
-    let held = v1::Pod { name: "default/other".to_owned(), ..limited(1, 1) };
+    let held = v1::Pod { name: "default/x".to_owned(), ..limited(1, 1) };
     let node_state = node_state(&document_node(), vec![Object::Pod(pod("web")), Object::Pod(held)]);
     assert_eq!(meters(&node_state), []);
 }
