@@ -284,6 +284,13 @@ class Rights(unittest.TestCase):
             },
         )
 
+    def test_node_port_local_adds_the_right_to_patch_pods(self):
+        before = self.rules()
+        on = Chart(CHART).render("rbac.yaml", "kube-system", nodeConfig={"nodePortLocal": {"enable": True}})
+        self.objects = documents(on)
+        self.assertEqual(self.rules() - before, {("", "pods", "patch")})
+        self.assertEqual(before - self.rules(), set())
+
     def test_leases_are_of_one_namespace(self):
         for role in (each for each in self.objects if each["kind"] == "ClusterRole"):
             self.assertNotIn("leases", [resource for rule in role["rules"] for resource in rule["resources"]])

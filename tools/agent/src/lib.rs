@@ -12,6 +12,8 @@
 
 pub mod agent;
 #[cfg(feature = "cluster")]
+pub mod annotate;
+#[cfg(feature = "cluster")]
 pub mod assign;
 pub mod attach;
 pub mod cli;

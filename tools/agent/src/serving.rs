@@ -1,5 +1,6 @@
 //! What the agent does for a cluster beside its switch: it tells the API server what is refused,
-//! on how many Nodes policies are realized, runs Traceflows, and assigns Egresses to Nodes.
+//! on how many Nodes policies are realized, runs Traceflows, assigns Egresses to Nodes, and
+//! annotates Pods.
 //!
 //! Without `--cluster`, or without the feature, it does nothing.
 
@@ -51,6 +52,7 @@ impl Serving {
 #[cfg(feature = "cluster")]
 mod tasks {
     use super::{Agent, Cli, Following, Problem, Told};
+    use crate::annotate::Annotator;
     use crate::assign::Assigner;
     use crate::feedback::{Feedback, News};
     use crate::realized::{Realized, Timing, View};
@@ -67,6 +69,7 @@ mod tasks {
         view: View,
         traceflows: Traceflows,
         assigner: Assigner,
+        annotator: Annotator,
     }
 
     impl Tasks {
@@ -75,9 +78,10 @@ mod tasks {
             let feedback = Feedback::start(client.clone(), node);
             let assigner = Assigner::start(client.clone(), node);
             let realized = Realized::start(client.clone(), node, assigner.term(), Timing::default());
+            let annotator = Annotator::start(client.clone());
             let traceflows = Traceflows::start(client, node, cli.socket.clone());
             let (node, view) = (node.to_owned(), View::default());
-            Some(Self { node, handle, feedback, realized, view, traceflows, assigner })
+            Some(Self { node, handle, feedback, realized, view, traceflows, assigner, annotator })
         }
 
         pub(super) fn follow<'a>(
@@ -92,6 +96,7 @@ mod tasks {
             self.feedback.tell(news);
             if told.is_ready {
                 self.assigner.tell(agent.lacking());
+                self.annotator.tell(&agent.projection().annotations);
             }
             let pods = agent.projection().objects.keys().filter(|(kind, _)| *kind == Kind::Pod as i32);
             self.traceflows.local(pods.map(|(_, name)| name.clone()).collect());

@@ -7,7 +7,7 @@ mod lengths;
 mod scenes;
 
 use crate::common::{ChecksumErrors, Netns, Switch, Veth, wait_for};
-use scenes::{by_the_host, endpoints_on_the_host, host_and_wire, pods_side, policies, ports};
+use scenes::{by_the_host, endpoints_on_the_host, host_and_wire, pods_side, policies, ports, ports_of_a_pod};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -347,6 +347,7 @@ fn a_shared_gateway_bridge_serves_host_wire_and_pods() {
         let seen = node.seen();
         assert_eq!(seen.matches("packets 0 bytes 0").count(), 2, "packets of Pods at the host: {seen}");
         endpoints_on_the_host(&node, of);
+        ports_of_a_pod(&node, of);
         policies(&node, of);
         ports(&node, of);
     }
@@ -372,6 +373,7 @@ fn a_local_gateway_bridge_has_the_host_serve_the_wire() {
         host_and_wire(&node, of, "with a gateway bridge");
         by_the_host(&node, of);
         endpoints_on_the_host(&node, of);
+        ports_of_a_pod(&node, of);
     }
     for ns in [&node.pod, &node.node, &node.outside] {
         assert_eq!(ChecksumErrors::of(ns), ChecksumErrors::default());

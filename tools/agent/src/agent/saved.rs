@@ -121,7 +121,8 @@ impl Agent {
     }
 
     fn rest(&self, round: Option<u64>) -> Rest {
-        let Projection { node, objects, failed, health_checks } = &self.projection;
+        // What Pods lack is known when their documents are.
+        let Projection { node, objects, failed, health_checks, annotations: _ } = &self.projection;
         let of_failed = |name: &String| failed.contains(&(Kind::Service as i32, name.clone()));
         let health_checks = health_checks.iter().filter(|(name, _)| of_failed(name));
         let failed = failed.iter().filter_map(|key| Some((key, objects.get(key)?)));

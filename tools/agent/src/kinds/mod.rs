@@ -17,6 +17,7 @@ mod misspelt;
 mod names;
 pub mod node;
 pub mod node_config;
+pub mod node_port_local;
 mod partial;
 pub mod pod;
 mod read;

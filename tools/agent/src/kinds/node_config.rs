@@ -3,6 +3,7 @@
 //! `antrea.v1.NodeConfig`. Each field may be absent: `resolve::own` decides which NodeConfigs are
 //! about a Node, and derives what they do not say.
 
+use super::node_port_local::NodePortLocal;
 use super::selector::Selector;
 use super::wellformed::{ADDRESS, error, is_address, is_host, is_mac, is_prefix, is_with_length, list};
 use crate::source::FieldError;
@@ -55,7 +56,8 @@ impl Spec {
             reentrance_mac,
             virtual_service_addresses,
             virtual_node_port_addresses,
-            host
+            host,
+            node_port_local
         )
     }
 
@@ -142,6 +144,7 @@ impl NodeConfigBody {
         ] {
             errors.extend(list(path, given, is_address, "address"));
         }
+        errors.extend(spec.node_port_local.as_ref().and_then(NodePortLocal::check));
         let macs = [("spec.virtualMAC", &spec.virtual_mac), ("spec.reentranceMAC", &spec.reentrance_mac)];
         let wrong = |text: &&String| !is_mac(text);
         for (path, text) in macs {
@@ -218,6 +221,8 @@ pub struct Spec {
     pub virtual_service_addresses: Option<Vec<String>>,
     pub virtual_node_port_addresses: Option<Vec<String>>,
     pub host: Option<Host>,
+    /// The agent's own: the switch has it as Services.
+    pub node_port_local: Option<NodePortLocal>,
 }
 
 /// The host's part (`antrea.v1.HostConfig`).

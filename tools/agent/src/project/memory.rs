@@ -1,6 +1,7 @@
 //! What a memory is stored as.
 
 use super::Memory;
+use super::node_port_local::PodPort;
 use crate::kinds::{Document, DocumentBody, DocumentKey, Meta};
 use crate::model::Item;
 use crate::problem::Origin;
@@ -14,6 +15,8 @@ pub struct KnownMemory {
     policies: Vec<(String, Document)>,
     tiers: BTreeMap<String, u32>,
     holders: BTreeMap<IpAddr, String>,
+    #[serde(default)]
+    node_ports: Vec<(PodPort, u16)>,
 }
 
 fn document(meta: &Meta, origin: &Origin, body: DocumentBody) -> Document {
@@ -32,7 +35,12 @@ impl Memory {
             (key.clone(), document(meta, origin, DocumentBody::AntreaPolicy(Box::new(body.clone()))))
         });
         let policies = k8s.chain(antrea).collect();
-        KnownMemory { policies, tiers: self.tiers.clone(), holders: self.holders.contested.clone() }
+        KnownMemory {
+            policies,
+            tiers: self.tiers.clone(),
+            holders: self.holders.contested.clone(),
+            node_ports: self.node_ports.iter().map(|(key, port)| (key.clone(), *port)).collect(),
+        }
     }
 }
 
@@ -40,6 +48,7 @@ impl From<KnownMemory> for Memory {
     fn from(known: KnownMemory) -> Self {
         let mut memory = Self { tiers: known.tiers, ..Self::default() };
         memory.holders.contested = known.holders;
+        memory.node_ports = known.node_ports.into_iter().collect();
         for (key, Document { meta, origin, body, .. }) in known.policies {
             match body {
                 DocumentBody::K8sPolicy(body) => drop(memory.k8s.insert(key, Item { meta, origin, body: *body })),

@@ -4,6 +4,7 @@ mod egress;
 mod hold;
 mod memory;
 mod node;
+pub mod node_port_local;
 mod others;
 mod peers;
 mod policies;
@@ -46,6 +47,8 @@ pub struct Projection {
     /// Health check NodePorts by the names of their Services. The switch has nothing to do with
     /// them.
     pub health_checks: BTreeMap<String, HealthCheck>,
+    /// Annotations that Pods of this Node are to have and have not, by their names.
+    pub annotations: BTreeMap<String, node_port_local::Annotation>,
 }
 
 /// The name of an object within its kind.
@@ -100,6 +103,7 @@ pub fn project_after(model: &Model, node: &str, memory: &mut Memory) -> (Project
     projector.nodes();
     projector.pods();
     projector.services();
+    projector.node_port_local();
     projector.policies();
     projector.egresses();
     problems.append(&mut projector.problems);

@@ -1,6 +1,7 @@
 //! Policies as they are, and what stands for those that are wrong: never less than what was meant.
 
 use super::hold::Bound;
+use super::node_port_local::NodePorts;
 use super::{Projector, hold, tiers};
 use crate::kinds::ruled::{Class, WrongPolicy};
 use crate::kinds::{DocumentKey, antrea_policy, k8s_policy};
@@ -14,13 +15,14 @@ use vswitch_proto::antrea::v1::Kind;
 use vswitch_proto::antrea::v1::object::Object as Kinded;
 
 /// What documents said when they were right: of policies all, of Tiers their priorities, of Pods of
-/// other Nodes whose addresses are.
+/// other Nodes whose addresses are; and which ports of the Node Pods have.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     pub(super) k8s: BTreeMap<String, Item<k8s_policy::K8sPolicyBody>>,
     pub(super) antrea: BTreeMap<String, Item<antrea_policy::AntreaPolicyBody>>,
     pub(super) tiers: BTreeMap<String, u32>,
     pub(super) holders: Holders,
+    pub(super) node_ports: NodePorts,
     /// Policies that are right as they are.
     pub(super) right: BTreeSet<String>,
 }

@@ -340,7 +340,8 @@ fn of_pods(world: &World<'_>, item: &Item<ServiceBody>, port: &Port, found: &mut
     }
 }
 
-fn target(pod: &Pod<'_>, port: &Port) -> Option<u16> {
+/// The port of a Pod that a Service's port leads to; None: it has none of that name.
+pub fn target(pod: &Pod<'_>, port: &Port) -> Option<u16> {
     match &port.target_port {
         None => Some(port.port),
         Some(NumberOrName::Number(number)) => Some(if *number == 0 { port.port } else { *number }),

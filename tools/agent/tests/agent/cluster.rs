@@ -4,6 +4,7 @@ mod bandwidth;
 mod bench;
 mod follow;
 mod histories;
+mod node_port_local;
 pub mod objects;
 mod real;
 mod scene;

@@ -36,6 +36,7 @@ mod named_ports;
 mod nameless;
 mod names;
 mod node_addresses;
+mod node_port_local;
 mod one_config;
 mod one_name;
 mod pools;

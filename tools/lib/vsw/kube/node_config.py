@@ -103,5 +103,9 @@ NODE_CONFIG_SPEC = obj(
         "virtualServiceAddresses": described(TEXTS, "Source of hairpin connections, by family."),
         "virtualNodePortAddresses": described(TEXTS, "What the host translates NodePort packets to, by family."),
         "host": described(obj({"podsKeepAddresses": BOOLEAN}), "The host's part."),
+        "nodePortLocal": described(
+            obj({"enable": BOOLEAN, "portRange": {"type": "string", "pattern": "^[0-9]+-[0-9]+$"}}),
+            "Ports of the Node for ports of Pods that annotated Services select. Default range: 61000-62000.",
+        ),
     }
 )

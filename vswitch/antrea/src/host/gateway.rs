@@ -127,18 +127,21 @@ impl Side<'_> {
         of_wire: &mut Translated,
         of_balancers: &mut Translated,
     ) {
-        let Some(cluster) = service.cluster_ips.iter().find(|address| Family::of(address) == self.family) else {
+        let cluster = service.cluster_ips.iter().find(|address| Family::of(address) == self.family);
+        if cluster.is_none() && !service.external_local {
             return;
-        };
+        }
         let is_there = |protocol, front| places.contains(&(self.family, protocol, front));
         for port in &service.ports {
             let Some(number) = port.node_port.filter(|number| is_there(port.protocol, Front::NodePort(*number))) else {
                 continue;
             };
-            let to_cluster = SocketAddr::new(*cluster, port.port);
             let to_local = SocketAddr::new(self.at(Masquerade::LocalPolicy), number);
             // The internal policy is the cluster IP's alone.
-            let to_any = if service.internal_local { to_local } else { to_cluster };
+            let to_any = match cluster {
+                Some(cluster) if !service.internal_local => SocketAddr::new(*cluster, port.port),
+                _ => to_local,
+            };
             own.insert((port.protocol, number.to_string(), to_any));
             let wired = if service.external_local { to_local } else { to_any };
             of_wire.insert((port.protocol, number.to_string(), wired));

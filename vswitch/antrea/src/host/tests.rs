@@ -191,3 +191,23 @@ fn a_shared_gateway_bridge_has_services_behind_it() {
 fn a_local_gateway_bridge_has_the_host_translate() {
     is_golden("gateway-local", &with_gateway(v1::GatewayMode::Local));
 }
+
+/// Those of the wire, and the host's own.
+#[test]
+fn node_ports_without_a_cluster_ip_and_with_policy_local_are_translated_too() {
+    let mut node_state = with_gateway(v1::GatewayMode::Local);
+    let Object::Service(mut bare) = service() else { unreachable!("it is a Service") };
+    bare.name = "default/web@nodeportlocal".to_owned();
+    bare.cluster_ips.clear();
+    bare.external_ips.clear();
+    bare.load_balancer_ips.clear();
+    for (at, port) in bare.ports.iter_mut().enumerate() {
+        port.node_port = 61000 + u32::try_from(at).expect("few");
+    }
+    let count = |node_state: &NodeState| plan_of(node_state).nft.matches("61000 : 169.254.169.3 . 61000").count();
+    apply(&mut node_state, vec![Object::Service(bare.clone())]);
+    assert_eq!(count(&node_state), 0, "the host cannot tell who of other Nodes serves it");
+    bare.set_external_traffic_policy(v1::TrafficPolicy::Local);
+    apply(&mut node_state, vec![Object::Service(bare)]);
+    assert_eq!(count(&node_state), 2);
+}

@@ -2,6 +2,7 @@
 
 use super::{Addresses, HOLD, Held, Node, SOON, url};
 use crate::common::Netns;
+use serde_json::Value;
 
 /// What a namespace hears when it asks; the exit status of curl else: 7 refused, 28 silence.
 pub(super) fn asks(ns: &Netns, address: &str, port: u16, more: &[&str]) -> Result<String, Option<i32>> {
@@ -60,6 +61,25 @@ pub(super) fn by_the_host(node: &Node, of: &Addresses) {
     hears(&node.node, of.node, 31746, &by_gateway, "host -> its own NodePort, policy Cluster -> Pod");
     hears(&node.node, of.node, 31747, &by_gateway, "host -> its own NodePort, policy Local -> Pod");
     assert_eq!(asks(&node.outside, of.node, 31748, &[]), Err(Some(28)), "outside -> NodePort: a policy forbids it");
+}
+
+/// Ports of the Node that one Pod has (NodePortLocal): it sees its client, and policies bind it.
+pub(super) fn ports_of_a_pod(node: &Node, of: &Addresses) {
+    let services = node.switch.json(&["antrea", "services"]);
+    let is_its = |service: &&Value| service["name"] == "default/web@nodeportlocal";
+    let own = services.as_array().and_then(|services| services.iter().find(is_its));
+    let own = own.unwrap_or_else(|| panic!("the Pod has no ports: {services:#}"));
+    let port = |number: u64| {
+        let ports = own["ports"].as_array().into_iter().flatten();
+        let port = ports.into_iter().find(|port| port["port"] == number).and_then(|port| port["node_port"].as_u64());
+        port.and_then(|port| u16::try_from(port).ok()).unwrap_or_else(|| panic!("no port for {number}: {own:#}"))
+    };
+    assert!((61000..=62000).contains(&port(8080)) && port(8080) != port(8082), "{own:#}");
+    hears(&node.outside, of.node, port(8080), &format!("pod sees {}", of.outside), "outside -> port of the Pod");
+    hears(&node.node, of.node, port(8080), &format!("pod sees {}", of.gateway), "host -> port of the Pod");
+    if of.link != 64 {
+        assert_eq!(asks(&node.outside, of.node, port(8082), &[]), Err(Some(28)), "a policy forbids it");
+    }
 }
 
 /// Services that the host itself serves.
