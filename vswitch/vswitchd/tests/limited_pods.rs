@@ -49,7 +49,9 @@ impl Node {
         let dir = tempfile::tempdir().expect("a directory");
         let state = dir.path().join("switch");
         let manifests = dir.path().join("manifests");
-        [&state, &manifests].map(|dir| std::fs::create_dir(dir).expect("a directory"));
+        for made in [&state, &manifests] {
+            std::fs::create_dir(made).expect("a directory");
+        }
         let mut config = format!(
             "[worker]\nidle_sleep_us = 50\n\n[antrea]\nstate_dir = {state:?}\n\n[[bridge]]\nname = \"br0\"\n\
              fail_mode = \"secure\"\n\n[[bridge.port]]\nname = {gateway:?}\nnumber = 2\ntype = \"internal\"\n\n"
