@@ -6,9 +6,9 @@
 //! (<https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/>).
 //! `allocate` makes directories, and says where they go in the container. The path there is that
 //! on the Node: so the path that CNI tells the application (device-info file) holds in both.
-//! `register` makes the plug-in known to each kubelet that starts. `vitals` says whether devices
-//! are healthy: they are not when the switch is away for long. CNI does the rest: owner of the
-//! directory, port of the switch.
+//! `register` makes the plug-in known to each kubelet that starts, and `authority` makes its
+//! requests readable. `vitals` says whether devices are healthy: they are not when the switch is
+//! away for long. CNI does the rest: owner of the directory, port of the switch.
 //!
 //! **Limits**: devices have no NUMA node. A directory is emptied when it is allocated again, or
 //! when CNI detaches it: a Pod without such a network leaves what it wrote there until then.
@@ -16,6 +16,7 @@
 //! **Threads**: tasks of the runtime. What blocks is on threads for that.
 
 mod allocate;
+mod authority;
 mod plugin;
 mod register;
 mod vitals;

@@ -5,6 +5,7 @@
 //! `kubelet.sock` is another one, when its own socket has gone, or when no kubelet watches devices.
 
 use super::RESOURCE;
+use super::authority::Connection;
 use super::plugin::Plugin;
 use std::error::Error;
 use std::fs::{self, Permissions};
@@ -15,6 +16,7 @@ use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::{Endpoint, Server};
 use vswitch_net_types::shown;
@@ -143,7 +145,8 @@ impl Place {
         let service = DevicePluginServer::new(self.plugin.clone());
         let server = Server::builder().concurrency_limit_per_connection(CALLS_MAX).add_service(service);
         let task = tokio::spawn(async move {
-            if let Err(error) = server.serve_with_incoming(UnixListenerStream::new(listener)).await {
+            let incoming = UnixListenerStream::new(listener).map(|stream| stream.map(Connection::new));
+            if let Err(error) = server.serve_with_incoming(incoming).await {
                 tracing::error!("device plug-in: the socket is not served any more: {}", shown(&error.to_string()));
             }
         });
