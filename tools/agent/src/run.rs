@@ -109,7 +109,7 @@ async fn manifests(cli: &Cli, node: &str, out: &mut (dyn Write + Send)) -> u8 {
     } else {
         let checks = (!cli.no_health_checks).then(Checks::default);
         let serving = Serving::start(cli, node, &following);
-        let devices = offering(cli);
+        let devices = offering(cli, cni.as_ref());
         let health = Health { checks, forwards: false, problems: BTreeSet::new(), condition, serving, devices };
         watch(&mut agent, &mut driver, &mut told, (health, cni), (period, &wake)).await
     }
@@ -124,9 +124,9 @@ async fn attacher(cli: &Cli, wake: &Arc<Notify>) -> Result<Option<Cni>, String> 
 }
 
 /// The device plug-in, if it is asked for.
-fn offering(cli: &Cli) -> Option<Devices> {
+fn offering(cli: &Cli, cni: Option<&Cni>) -> Option<Devices> {
     let kubelet = cli.device_plugin.as_ref()?;
-    let used = Used::by(|_| false);
+    let used = cni.map_or_else(|| Used::by(|_| false), |cni| Used::by(cni.uses()));
     Some(Devices::start(devices::Config::new(kubelet, cli.vhost_devices, &cli.vhost_dir, used)))
 }
 

@@ -83,6 +83,12 @@ impl Cni {
         Self { conf, ..self }
     }
 
+    /// Tells whether an attachment has its socket in a directory.
+    pub fn uses(&self) -> impl Fn(&Path) -> bool + Send + Sync + 'static {
+        let shared = Arc::clone(&self.shared);
+        move |directory| shared.uses(directory)
+    }
+
     /// The switch forwards: the runtime may call. What cannot be written is tried again at the next
     /// call.
     pub fn announce(&mut self) {

@@ -131,6 +131,12 @@ impl Shared {
         self.state().entries.values().map(|(record, _)| record.clone()).collect()
     }
 
+    /// Whether an attachment has its socket in a directory.
+    pub(super) fn uses(&self, directory: &Path) -> bool {
+        let is_there = |own: &VhostUser| own.directory == directory;
+        self.state().entries.values().any(|(record, _)| record.vhost.as_ref().is_some_and(is_there))
+    }
+
     /// Whether the port of an attachment is to be there.
     pub(super) fn is_made(&self, key: &Key) -> bool {
         self.state().entries.get(key).is_some_and(|(_, is_made)| *is_made)

@@ -5,17 +5,16 @@
 //! into the container, or the Pod's own below `--pods-dir`. The agent gives it owner and group, and
 //! empties it before and after use.
 //!
-//! **Limits**: a container may write there at any time, also while the agent empties the directory.
-//! So the agent works on an open directory, follows no link in it, holds two descriptors however
-//! deep it is, and gives up after [`ENTRIES_MAX`] entries.
+//! A device has a directory for hugepages, too, if the device plug-in has made one. It is treated
+//! alike. [`VhostDir`] says what a container may do there meanwhile.
 
 use super::failure::{Outcome, config, environment, kernel, missing};
-use super::names::is_name;
 use super::record::{Key, Pod, VhostUser};
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use crate::vhost_dir::{HUGEPAGES, VhostDir, is_name};
+use nix::unistd::{getegid, geteuid};
+use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use vswitch_net_types::shown;
 use vswitch_proto::agent::v1::VhostUser as SaidVhost;
@@ -25,9 +24,6 @@ const QUEUES_MAX: u32 = 64;
 
 /// Bytes of a socket's path, as the switch takes it: 108 of `sockaddr_un`, less an end and a mark.
 const PATH_LEN_MAX: usize = 106;
-
-/// Entries that are removed from a directory. An application has a socket and a few files there.
-const ENTRIES_MAX: u32 = 65_536;
 
 /// Rights of a directory in use: of its owner and its group.
 const MODE: u32 = 0o770;
@@ -88,20 +84,14 @@ fn no_segment(what: &str, text: &str) -> vswitch_proto::agent::v1::Failure {
 pub(super) async fn prepare(vhost: &VhostUser) -> Outcome<()> {
     let vhost = vhost.clone();
     blocking("the socket's directory cannot be made", move || {
-        let builder = |mode: u32| {
-            let mut builder = DirBuilder::new();
-            builder.recursive(true).mode(mode);
-            builder
-        };
-        if let Some(parent) = vhost.directory.parent() {
-            builder(0o755).create(parent)?;
+        let (root, names) = place(&vhost)?;
+        let directories = [Some(VhostDir::make(root, &names)?), hugepages(&vhost)?];
+        for directory in directories.iter().flatten() {
+            withdraw(directory)?;
+            let (uid, gid) = vhost.owner;
+            directory.own(uid, gid, MODE)?;
         }
-        builder(0o700).create(&vhost.directory)?;
-        let directory = open(&vhost.directory)?;
-        withdraw(&directory)?;
-        directory.set_permissions(Permissions::from_mode(MODE))?;
-        let (uid, gid) = vhost.owner;
-        fchown(&directory, Some(uid), Some(gid))
+        Ok(())
     })
     .await
 }
@@ -110,20 +100,45 @@ pub(super) async fn prepare(vhost: &VhostUser) -> Outcome<()> {
 pub(super) async fn clear(vhost: &VhostUser) -> Outcome<()> {
     let vhost = vhost.clone();
     blocking("the socket's directory cannot be emptied", move || {
-        match open(&vhost.directory) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            other => withdraw(&other?)?,
+        let (root, names) = place(&vhost)?;
+        for directory in [VhostDir::open(root, &names)?, hugepages(&vhost)?].into_iter().flatten() {
+            withdraw(&directory)?;
+            if !vhost.is_device {
+                directory.remove()?;
+            }
         }
         if !vhost.is_device {
-            match fs::remove_dir(&vhost.directory) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                // The last interface of the Pod takes the Pod's directory along.
-                _ => drop(vhost.directory.parent().map(fs::remove_dir)),
-            }
+            // The last interface of the Pod takes the Pod's directory along.
+            drop(vhost.directory.parent().map(fs::remove_dir));
         }
         Ok(())
     })
     .await
+}
+
+/// Where a directory is: a root that is the Node's alone, and names below it.
+fn place(vhost: &VhostUser) -> io::Result<(&Path, Vec<&str>)> {
+    let mut names = Vec::new();
+    let mut root = vhost.directory.as_path();
+    for _ in 0..if vhost.is_device { 1 } else { 2 } {
+        let above = root.file_name().and_then(|name| name.to_str()).zip(root.parent());
+        let (name, parent) = above.ok_or(ErrorKind::InvalidInput)?;
+        names.insert(0, name);
+        root = parent;
+    }
+    Ok((root, names))
+}
+
+/// The directory of a device for hugepages, if it has one.
+fn hugepages(vhost: &VhostUser) -> io::Result<Option<VhostDir>> {
+    let id = vhost.directory.file_name().and_then(|name| name.to_str()).filter(|_| vhost.is_device);
+    id.map_or(Ok(None), |id| VhostDir::open(Path::new(HUGEPAGES), &[id]))
+}
+
+/// Makes a directory the agent's alone, and empty.
+fn withdraw(directory: &VhostDir) -> io::Result<()> {
+    directory.own(geteuid().as_raw(), getegid().as_raw(), 0o700)?;
+    directory.empty()
 }
 
 /// Whether a directory is as it was made.
@@ -133,7 +148,10 @@ pub(super) fn check(vhost: &VhostUser) -> Outcome<()> {
         ErrorKind::NotFound => missing(format!("directory {name} is not there")),
         _ => kernel(&format!("directory {name}"), &error),
     };
-    let data = open(&vhost.directory).and_then(|directory| directory.metadata()).map_err(wrong)?;
+    let data = fs::symlink_metadata(&vhost.directory).map_err(wrong)?;
+    if !data.is_dir() {
+        return Err(missing(format!("directory {name} is none any more")));
+    }
     if (data.uid(), data.gid()) != vhost.owner {
         let (uid, gid) = vhost.owner;
         return Err(missing(format!("directory {name} is of {}:{}, not {uid}:{gid}", data.uid(), data.gid())));
@@ -149,82 +167,9 @@ async fn blocking(what: &str, work: impl FnOnce() -> io::Result<()> + Send + 'st
     done.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| kernel(what, &error))
 }
 
-fn open(directory: &Path) -> io::Result<File> {
-    let flags = nix::libc::O_DIRECTORY | nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC;
-    OpenOptions::new().read(true).custom_flags(flags).open(directory)
-}
-
-/// Makes a directory root's alone, and empty.
-fn withdraw(directory: &File) -> io::Result<()> {
-    fchown(directory, Some(0), Some(0))?;
-    directory.set_permissions(Permissions::from_mode(0o700))?;
-    empty(directory)
-}
-
-/// An open directory as a path: no link in its place is followed.
-fn path(directory: &File) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()))
-}
-
-/// Removes everything in a directory. What is in directories there is moved up first.
-fn empty(directory: &File) -> io::Result<()> {
-    let (top, mut count) = (path(directory), 0);
-    loop {
-        let mut is_empty = true;
-        for entry in fs::read_dir(&top)? {
-            is_empty = false;
-            let entry = entry?.path();
-            step(&mut count)?;
-            if !is_removed(&entry)? {
-                flatten(&entry, &top, &mut count)?;
-            }
-        }
-        if is_empty {
-            return Ok(());
-        }
-    }
-}
-
-fn step(count: &mut u32) -> io::Result<()> {
-    *count += 1;
-    if *count <= ENTRIES_MAX {
-        Ok(())
-    } else {
-        Err(io::Error::other(format!("it has more than {ENTRIES_MAX} entries")))
-    }
-}
-
-/// Removes what is no directory; whether that is done.
-fn is_removed(entry: &Path) -> io::Result<bool> {
-    match fs::remove_file(entry) {
-        Err(error) if error.kind() == ErrorKind::IsADirectory => Ok(false),
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(true),
-    }
-}
-
-/// Removes a directory, and moves directories in it to `top`. What changes meanwhile is left for
-/// the next look.
-fn flatten(entry: &Path, top: &Path, count: &mut u32) -> io::Result<()> {
-    let Ok(directory) = open(entry) else { return Ok(()) };
-    // Of a sticky directory the owner may remove everything.
-    fchown(&directory, Some(0), Some(0))?;
-    for inner in fs::read_dir(path(&directory))? {
-        let inner = inner?.path();
-        step(count)?;
-        if !is_removed(&inner)? {
-            // A name that is taken is tried again with another number.
-            let _ = fs::rename(&inner, top.join(format!(".{count}")));
-        }
-    }
-    let _ = fs::remove_dir(entry);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
 
     fn key(interface: &str) -> Key {
         Key { container: "c1".to_owned(), interface: interface.to_owned() }
@@ -266,36 +211,26 @@ mod tests {
         assert_eq!(all.read(None, &key("eth0"), None), Ok(None));
     }
 
-    #[test]
-    fn whatever_an_application_leaves_is_removed_and_nothing_else() {
+    #[tokio::test]
+    async fn a_directory_is_made_kept_as_it_was_made_and_taken_back() {
         let root = tempfile::tempdir().expect("a directory");
-        let (inside, outside) = (root.path().join("inside"), root.path().join("outside"));
-        fs::create_dir_all(&outside).expect("made");
-        fs::write(outside.join("kept"), "").expect("written");
-        fs::create_dir_all(&inside).expect("made");
-        for name in ["net.sock", ".1", ".3", "-rf"] {
-            fs::write(inside.join(name), "").expect("written");
+        let mine = (geteuid().as_raw(), getegid().as_raw());
+        for (device, left) in [("dev-1", true), ("", false)] {
+            let said = SaidVhost { uid: mine.0, gid: mine.1, ..said(device) };
+            let read = directories(root.path()).read(Some(&said), &key("net1"), Some(&pod("u-1")));
+            let vhost = read.expect("right").expect("one");
+            let code = |vhost: &VhostUser| check(vhost).map_err(|failure| failure.code);
+            assert_eq!(code(&vhost), Err(102));
+            prepare(&vhost).await.expect("made");
+            fs::write(vhost.socket(), "").expect("written");
+            assert_eq!(code(&vhost), Ok(()));
+            assert_eq!(code(&VhostUser { owner: (mine.0, mine.1 + 1), ..vhost.clone() }), Err(102));
+            prepare(&vhost).await.expect("made");
+            assert!(!vhost.socket().exists(), "of an earlier application");
+            clear(&vhost).await.expect("taken back");
+            assert_eq!((code(&vhost), vhost.directory.exists()), (Err(102), left));
+            assert_eq!(root.path().join("pods/u-1").exists(), false);
+            clear(&vhost).await.expect("taken back already");
         }
-        symlink(&outside, inside.join("link")).expect("linked");
-        symlink(outside.join("kept"), inside.join("to-file")).expect("linked");
-        let mut deep = inside.clone();
-        for _ in 0..100 {
-            deep.push("d");
-            fs::create_dir(&deep).expect("made");
-            fs::write(deep.join("file"), "").expect("written");
-            symlink(&outside, deep.join("link")).expect("linked");
-        }
-        empty(&open(&inside).expect("opened")).expect("emptied");
-        assert_eq!(fs::read_dir(&inside).expect("read").count(), 0);
-        assert!(outside.join("kept").exists());
-        assert!(open(&root.path().join("none")).is_err());
-        symlink(&outside, root.path().join("link")).expect("linked");
-        assert!(open(&root.path().join("link")).is_err(), "a link in the place of a directory");
-    }
-
-    #[test]
-    fn a_directory_with_too_much_is_an_error() {
-        let mut count = ENTRIES_MAX - 1;
-        assert!(step(&mut count).is_ok() && step(&mut count).is_err());
     }
 }

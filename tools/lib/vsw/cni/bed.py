@@ -22,11 +22,13 @@ BUILT_IN = re.compile(r"(tunl|sit|ip6tnl|gre|gretap|erspan|ip_vti|ip6_vti|ip6gre
 
 
 class Bed(Spaces):
-    """All of it. `defer` is told how to undo things; `tag` names what is made."""
+    """All of it. `defer` is told how to undo things; `tag` names what is made; `options` are more
+    ones of the agent."""
 
-    def __init__(self, tag, binaries, directory, defer):
+    def __init__(self, tag, binaries, directory, defer, options=()):
         super().__init__({NODE: f"{tag}-{NODE}"})
         self.tag, self.binaries, self.directory, self.defer = tag, Path(binaries), Path(directory), defer
+        self.options = list(options)
         self.manifests, self.state, self.data = (self.directory / name for name in ("manifests", "cni", "ipam"))
         self.devices, self.sockets = self.directory / "vhost", self.directory / "pods"
         self.manifests.mkdir()
@@ -64,7 +66,8 @@ class Bed(Spaces):
         """Starts the agent (again), and waits until the plug-in can ask it."""
         argv = ["ip", "netns", "exec", self.names[NODE], self.binaries / "vswitch-agent", "--no-state", "--dir", self.manifests,
                 "--node", NODE_NAME, "--socket", self.switch.socket, "--period-ms", PERIOD_MS, "--no-health-checks",
-                "--cni", self.plugin.socket, "--cni-state", self.state, "--vhost-dir", self.devices, "--pods-dir", self.sockets]
+                "--cni", self.plugin.socket, "--cni-state", self.state, "--vhost-dir", self.devices, "--pods-dir", self.sockets,
+                *self.options]
         with open(self.directory / "agent.log", "ab") as log:
             self.agent = machine.spawn(argv, stdout=log, stderr=log)
         status = lambda: self.plugin.call("STATUS", version="1.1.0")  # noqa: E731

@@ -146,6 +146,15 @@ class ApiServer:
         """The answer to a GET. HTTPError, which is an OSError, if it is refused."""
         return ask(self.url + path, token or self.token, self.namespace)
 
+    def object(self, path):
+        """An object of a path; {} if it is not there."""
+        try:
+            return json.loads(self.get(path))
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise
+            return {}
+
     def write_kubeconfig(self, name, token):
         """A kubeconfig of a user."""
         path = self.directory / f"{name}.kubeconfig"
