@@ -202,7 +202,8 @@ impl Projector<'_> {
         }
         said.sort();
         let has = entries(pod);
-        if has.as_ref() != Some(&said) && !(said.is_empty() && !pod.item.meta.annotations.contains_key(ANNOTATION)) {
+        let is_annotated = pod.item.meta.annotations.contains_key(ANNOTATION);
+        if (is_annotated || !said.is_empty()) && has.as_ref() != Some(&said) {
             let text = (!said.is_empty()).then(|| serde_json::to_string(&said).unwrap_or_default());
             let annotation = Annotation { uid: pod.item.meta.uid.clone(), text };
             self.projection.annotations.insert(pod.name.to_owned(), annotation);

@@ -45,7 +45,7 @@ fn a_port_stays_while_it_is_wanted_and_free() {
 #[test]
 fn an_annotation_is_believed_if_nobody_else_has_or_claims_its_port() {
     let [one, two, three] = ["a/1", "a/2", "a/3"].map(|pod| key(pod, 80, Transport::Tcp));
-    let wanted = [one.clone(), two.clone(), three.clone()];
+    let wanted = [one.clone(), two.clone(), three];
     let claim = |all: &[(&PodPort, u16)]| all.iter().map(|(key, port)| ((*key).clone(), *port)).collect::<NodePorts>();
     let begun = |claims: &NodePorts, real: &[u16]| {
         let mut ports = NodePorts::new();
