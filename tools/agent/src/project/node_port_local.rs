@@ -17,6 +17,7 @@
 mod tests;
 
 use super::Projector;
+use crate::attach::is_further;
 use crate::kinds::node_config::texts;
 use crate::kinds::service::{Family, ServiceBody, ServiceType};
 use crate::model::Item;
@@ -220,7 +221,7 @@ impl Projector<'_> {
 
 /// Whether a Pod may have ports of this Node.
 fn is_candidate(pod: &Pod<'_>) -> bool {
-    pod.is_local && !pod.item.body.spec.host_network
+    pod.is_local && !pod.item.body.spec.host_network && !is_further(pod.name)
 }
 
 /// What a Pod's annotation says, in order; None: nothing that is understood.

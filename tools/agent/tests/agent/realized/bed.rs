@@ -66,7 +66,7 @@ impl<'a> Bed<'a> {
         let file = dir.join("kubeconfig");
         server.kubeconfig(&file, Some("admin")).expect("written");
         let client = connect(Some(&file)).await.expect("a client");
-        let cluster = Cluster::follow(client.clone(), Arc::new(Notify::new()));
+        let cluster = Cluster::follow(client.clone(), false, Arc::new(Notify::new()));
         let handle = cluster.handle();
         let bed = Self { server, client, cluster, handle, agents: BTreeMap::new(), timing };
         for file in ["crd.antrea.io.yaml", "policy.networking.k8s.io.yaml"] {
