@@ -156,7 +156,7 @@ def left(bed, host):
         "ports": sorted(switch.ports(BRIDGE)),
         "files": sorted(file.name for file in (directory / "cni").iterdir()),
         "objects": {kind["kind"]: kind["objects"] for kind in switch.json("antrea", "status")["kinds"]},
-        # A switch that starts anew gives its groups other numbers.
+        # A switch that was killed gives its groups other numbers.
         "flows": sorted(GROUP.sub("group", flow) for flow in flows(switch)),
         "groups": sorted(GROUP.sub("group", line) for line in switch.vsctl("dump-groups", BRIDGE).splitlines()),
         "connections": sorted(line for line in switch.vsctl("dump-conntrack").splitlines() if "10.244." in line),
@@ -164,11 +164,10 @@ def left(bed, host):
 
 
 def flows(switch):
-    """Flows of the Pods' bridge, and the seconds for which each has been there."""
+    """Flows of the Pods' bridge without cookies, and the seconds for which each has been there."""
     found = {}
     for flow in switch.json("dump-flows", BRIDGE):
-        key = f"{flow['table']} {flow['priority']} {flow['cookie']} {flow['match']} {flow['actions']}"
-        found[key] = flow["duration"]
+        found[f"{flow['table']} {flow['priority']} {flow['match']} {flow['actions']}"] = flow["duration"]
     return found
 
 
