@@ -229,7 +229,7 @@ mod tests {
             assert!(!vhost.socket().exists(), "of an earlier application");
             clear(&vhost).await.expect("taken back");
             assert_eq!((code(&vhost), vhost.directory.exists()), (Err(102), left));
-            assert_eq!(root.path().join("pods/u-1").exists(), false);
+            assert!(!root.path().join("pods/u-1").exists());
             clear(&vhost).await.expect("taken back already");
         }
     }
