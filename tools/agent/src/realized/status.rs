@@ -129,6 +129,17 @@ pub(super) fn has(standing: &Standing, wanted: &ObjectStatus) -> bool {
         && (of != Of::Pool || has.usage == wanted.usage)
 }
 
+/// Whether the status of a policy says that its generation is realized.
+pub(super) fn is_realized(standing: &Standing) -> bool {
+    let has = &standing.status;
+    if of(standing) == Of::AntreaPolicy {
+        return has.phase == REALIZED && has.observed_generation == standing.generation;
+    }
+    let says =
+        |condition: &Condition| condition.status == "True" && condition.observed_generation == standing.generation;
+    has.conditions.get(REALIZED).is_some_and(says)
+}
+
 /// A merge patch of an object's status, which was `old`.
 pub(super) fn patch(standing: &Standing, wanted: &ObjectStatus, (old, version): (&Value, &str), now: &str) -> Value {
     let of = of(standing);
@@ -188,7 +199,7 @@ mod tests {
 
     fn verdict(nodes: usize, current: usize, untold: usize, failed: usize) -> Verdict {
         let why = if failed > 0 { format!("n1: {}", "ä".repeat(300)) } else { String::new() };
-        Verdict { nodes, desired: current + untold + failed, current, untold, failed, refused: failed, why }
+        Verdict { nodes, desired: current + untold + failed, current, untold, unknown: 0, failed, refused: failed, why }
     }
 
     #[test]

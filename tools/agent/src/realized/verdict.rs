@@ -4,6 +4,9 @@
 //! grows when a policy of it comes, changes or goes. Of each Node it is known at which version of a
 //! part the digests were equal last. A policy is confirmed on a Node if they were equal since the
 //! policy has its generation. So a change of one policy takes nothing back of the others.
+//!
+//! A holder that begins knows of no earlier version. Where a Node that reported before it differs in
+//! a part, nothing is known of the part's policies there: a status that says Realized stays.
 
 use super::Report;
 use super::digest::{Digests, PARTS, entry, part, short};
@@ -22,12 +25,22 @@ pub(super) struct Verdict {
     pub(super) current: usize,
     /// Nodes that were not told yet.
     pub(super) untold: usize,
+    /// Those of them of which nothing is known: they reported before this holder began.
+    pub(super) unknown: usize,
     /// Nodes that refuse it, or say nothing any more.
     pub(super) failed: usize,
     /// Nodes that refuse it.
     pub(super) refused: usize,
     /// The first of those that have failed, and why.
     pub(super) why: String,
+}
+
+impl Verdict {
+    /// Whether a Node that counts as one that was not told may have been, and no other one speaks
+    /// against it.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.unknown > 0 && self.unknown == self.untold && self.failed == 0
+    }
 }
 
 #[derive(Debug)]
@@ -44,6 +57,8 @@ struct Node {
     equal: [u64; PARTS],
     /// When its report was written last.
     written: Instant,
+    /// It reported before this holder began.
+    is_early: bool,
 }
 
 /// Reports of Nodes, and the policies that they are about.
@@ -59,11 +74,24 @@ pub(super) struct Judge {
     versions: [u64; PARTS],
     policies: HashMap<String, Policy>,
     nodes: BTreeMap<String, Node>,
+    /// All reports were listed once.
+    has_begun: bool,
 }
 
 impl Judge {
     pub(super) fn new() -> Self {
-        Self { digests: Digests::default(), versions: [1; PARTS], policies: HashMap::new(), nodes: BTreeMap::new() }
+        Self {
+            digests: Digests::default(),
+            versions: [1; PARTS],
+            policies: HashMap::new(),
+            nodes: BTreeMap::new(),
+            has_begun: false,
+        }
+    }
+
+    /// All reports were listed: what comes now is of Nodes that are new.
+    pub(super) fn begins(&mut self) {
+        self.has_begun = true;
     }
 
     /// Takes over which policies there are.
@@ -96,14 +124,14 @@ impl Judge {
     /// Takes over what a Node reports. None: that cannot be read.
     pub(super) fn report(&mut self, node: &str, report: Option<Report>, now: Instant) {
         let report = report.unwrap_or_default();
-        let mut equal = [0; PARTS];
+        let (mut equal, mut is_early) = ([0; PARTS], !self.has_begun);
         if let Some(before) = self.nodes.get(node) {
-            equal = before.equal;
+            (equal, is_early) = (before.equal, before.is_early);
             // A policy that is not refused any more was not compared before.
             let freed = before.report.refused.keys().filter(|uid| !report.refused.contains_key(*uid));
             freed.for_each(|uid| equal[part(uid)] = 0);
         }
-        self.nodes.insert(node.to_owned(), Node { report, equal, written: now });
+        self.nodes.insert(node.to_owned(), Node { report, equal, written: now, is_early });
         self.compare(node);
     }
 
@@ -178,6 +206,8 @@ impl Reports<'_> {
                 None if is_silent => "its agent says nothing",
                 None => {
                     verdict.untold += 1;
+                    let is_unknown = refused.is_none() && node.is_early && node.equal[part] == 0;
+                    verdict.unknown += usize::from(is_unknown);
                     continue;
                 }
             };
@@ -259,6 +289,17 @@ mod tests {
         later.policies([policy("a", 1), policy(&other, 2)].iter());
         later.report("n1", report(&[("a", 1), (&other, 1)], &[]), now);
         assert_eq!(verdict(&later, "a", 1, 0), is("0/1", 1, 0));
+        let is_doubtful = |judge: &Judge| {
+            let there_are = ["n1", "n2"].map(str::to_owned).into();
+            judge.reports(&there_are).verdict(&policy("a", 1), (Duration::from_secs(100), now)).is_doubtful()
+        };
+        assert!(is_doubtful(&later), "the holder before may have known");
+        later.begins();
+        later.report("n2", report(&[], &[]), now);
+        assert!(!is_doubtful(&later), "a new Node was not told");
+        later.gone("n2");
+        later.report("n1", report(&[(&other, 1)], &[("a", 1)]), now);
+        assert!(!is_doubtful(&later), "it is refused");
         later.report("n1", report(&[("a", 1), (&other, 2)], &[]), now);
         assert_eq!(verdict(&later, "a", 1, 0), is("1/1", 0, 0));
     }

@@ -146,6 +146,7 @@ impl Holder {
                 let gone = self.judge.names().into_iter().filter(|name| !self.listing.contains(name));
                 gone.collect::<Vec<_>>().iter().for_each(|name| self.judge.gone(name));
                 (self.is_listed, self.is_dirty) = (true, true);
+                self.judge.begins();
             }
             Ok(Event::Apply(lease)) => self.report(&node(&lease), &lease),
             Ok(Event::Delete(lease)) => {
@@ -191,7 +192,11 @@ impl Holder {
         let reports = self.judge.reports(&news.nodes);
         let time = (self.timing.silent, Instant::now());
         let wanted = |standing: &Standing| match status::class(standing) {
-            Some(_) => Some(status::of_policy(standing, &reports.verdict(standing, time))),
+            Some(_) => {
+                let verdict = reports.verdict(standing, time);
+                let stays = verdict.is_doubtful() && status::is_realized(standing);
+                (!stays).then(|| status::of_policy(standing, &verdict))
+            }
             None => status::of_other(standing, news),
         };
         let all = news.standings.iter().enumerate();
