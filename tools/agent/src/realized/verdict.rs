@@ -5,8 +5,8 @@
 //! part the digests were equal last. A policy is confirmed on a Node if they were equal since the
 //! policy has its generation. So a change of one policy takes nothing back of the others.
 //!
-//! A holder that begins knows of no earlier version. Where a Node that reported before it differs in
-//! a part, nothing is known of the part's policies there: a status that says Realized stays.
+//! A holder that begins knows of no earlier version. Where a Node that reported before it differs
+//! in a part, nothing is known of the part's policies there: a status that says Realized stays.
 
 use super::Report;
 use super::digest::{Digests, PARTS, entry, part, short};
