@@ -66,6 +66,7 @@ impl VhostDir {
     /// A name is none ([`is_name`]), the root can be written by others than root, something that is
     /// no directory is in the way, or the system refuses.
     pub fn make(root: &Path, names: &[&str]) -> io::Result<Self> {
+        checked(names)?;
         DirBuilder::new().recursive(true).mode(0o755).create(root)?;
         let found = Self::walk(root, names, true)?;
         found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "somebody removes it"))
@@ -80,9 +81,7 @@ impl VhostDir {
     }
 
     fn walk(root: &Path, names: &[&str], makes: bool) -> io::Result<Option<Self>> {
-        if names.is_empty() || !names.iter().all(|name| is_name(name)) {
-            return Err(invalid(format!("{names:?}: a name has up to {NAME_MAX} letters, digits, `-`, `_` and `.`")));
-        }
+        checked(names)?;
         let mut options = File::options();
         let file = match options.read(true).custom_flags(OFlag::O_DIRECTORY.bits()).open(root) {
             Ok(file) => file,
@@ -220,6 +219,14 @@ impl Work {
         }
         Err(io::Error::other(format!("{}: more than {STEPS_MAX} entries; try again", path.display())))
     }
+}
+
+/// Refuses what is no name, before anything is made.
+fn checked(names: &[&str]) -> io::Result<()> {
+    if !names.is_empty() && names.iter().all(|name| is_name(name)) {
+        return Ok(());
+    }
+    Err(invalid(format!("{names:?}: a name has up to {NAME_MAX} letters, digits, `-`, `_` and `.`")))
 }
 
 fn invalid(words: String) -> io::Error {
