@@ -33,10 +33,10 @@ class DevicePlugin(unittest.TestCase):
         stack = cls.enterClassContext(contextlib.ExitStack())
         cls.directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vswitch-kubelet.")))
         cls.api = stack.enter_context(server.ApiServer(server.assets()[0]))
-        runtime, cls.vhost = cls.directory / "runtime", cls.directory / "vhost"
+        runtime = cls.directory / "runtime"
         runtime.mkdir()
         plugins = cls.directory / "kubelet" / "device-plugins"
-        options = ["--device-plugin", plugins, "--vhost-devices", str(COUNT), "--vhost-dir", cls.vhost]
+        options = ["--device-plugin", plugins, "--vhost-devices", str(COUNT)]
         cls.bed = Bed(f"vt{os.getpid()}", BINARIES, cls.directory, stack.callback, options)
         cls.runtime = Runtime(runtime, cls.bed.plugin.binary, cls.bed.plugin.config(), stack.callback)
         cls.kubelet = RealKubelet(cls.directory / "kubelet", cls.api, cls.runtime, NODE_NAME, stack.callback)
@@ -94,7 +94,7 @@ class DevicePlugin(unittest.TestCase):
               echo here > $directory/net.sock
             done"""
         self.run_pod("first", command)
-        written = sorted(path.parent.name for path in self.vhost.glob("*/net.sock"))
+        written = sorted(path.parent.name for path in self.bed.devices.glob("*/net.sock"))
         self.assertEqual(len(written), 2)
         self.run_pod("second", command)
 
