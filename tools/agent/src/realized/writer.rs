@@ -239,7 +239,7 @@ impl Holder {
     /// Takes note of a write. None: there was no answer.
     fn wrote(&mut self, standing: &Standing, wanted: ObjectStatus, result: Option<Result<(), Error>>) {
         let now = Instant::now();
-        let (pause, again) = (now + self.timing.of_object, now + self.timing.again);
+        let (pause, mut again) = (now + self.timing.of_object, now + self.timing.again);
         let of = &standing.object;
         let kind = (of.api_version.clone(), of.kind.clone());
         let mut rest = |failure: String| {
@@ -254,7 +254,7 @@ impl Holder {
                 self.resting.remove(&kind);
             }
             // It has changed, or is gone: the next look tells.
-            Some(Err(Error::Api(status))) if status.code == 409 => {}
+            Some(Err(Error::Api(status))) if status.code == 409 => again = pause,
             Some(Err(Error::Api(status))) if [401, 403, 404, 405].contains(&status.code) => {
                 rest(status.message.clone());
             }
