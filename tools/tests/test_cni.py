@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "tools" / "lib"))
 
 from vsw import machine, netns  # noqa: E402
 from vsw.antrea import several  # noqa: E402
-from vsw.cni.bed import GATEWAY_IP, NODE, NOTHING, Bed, addresses  # noqa: E402
+from vsw.cni.bed import GATEWAY_IP, NODE, Bed, addresses  # noqa: E402
 from vsw.cni.plugin import HOST_LOCAL  # noqa: E402
 
 BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
@@ -34,14 +34,10 @@ class Cni(unittest.TestCase):
         stack = cls.enterClassContext(contextlib.ExitStack())
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vswitch-cni.")))
         cls.bed = Bed(f"vt{os.getpid()}", BINARIES, directory, stack.callback)
-        cls.flows = cls.bed.told()["flows"]
 
     def setUp(self):
         self.made = []
-        if self.bed.switch.process.poll() is not None:
-            self.bed.start_switch()
-        if self.bed.agent.poll() is not None:
-            self.bed.start_agent()
+        self.bed.revive()
         self.addCleanup(self.clear)
 
     def clear(self):
@@ -52,11 +48,7 @@ class Cni(unittest.TestCase):
             self.assertEqual(self.bed.delete(short, False)[0], 0)
             self.bed.end(short)
         self.bed.write_cluster()
-        self.nothing_is_left()
-
-    def nothing_is_left(self):
-        machine.expect("nothing is left", lambda: self.bed.left() == NOTHING, self.bed.left)
-        machine.expect("no flow is left", lambda: self.bed.told()["flows"] == self.flows, lambda: (self.bed.told()["flows"], self.flows))
+        self.bed.expect_nothing()
 
     def containers(self, *shorts):
         """New containers, with documents of their Pods."""
@@ -94,7 +86,7 @@ class Cni(unittest.TestCase):
             self.assertEqual(result["interfaces"][1]["sandbox"], self.bed.path("web"))
             self.assertEqual(result["routes"][0], {"dst": "0.0.0.0/0", "gw": GATEWAY_IP})
             self.assertEqual(self.bed.delete("web", version=version)[0], 0)
-        self.nothing_is_left()
+        self.bed.expect_nothing()
 
     def test_add_twice_is_one_attachment(self):
         self.containers("web", "other")
@@ -116,7 +108,7 @@ class Cni(unittest.TestCase):
             for _ in range(3):
                 self.assertEqual(self.bed.delete("web", **options)[0], 0)
             self.assertEqual(self.bed.delete("web", False)[0], 0)
-            self.nothing_is_left()
+            self.bed.expect_nothing()
         self.added("web")
         self.bed.end("web")
         self.assertEqual(self.bed.delete("web", False)[0], 0, "the network namespace has gone before")
@@ -151,7 +143,7 @@ class Cni(unittest.TestCase):
                 if expected is not None:
                     self.assertEqual(said[0], expected, said)
         self.assertEqual(self.bed.plugin.run({"CNI_COMMAND": "ADD"}, "{")[1]["code"], 4)
-        self.nothing_is_left()
+        self.bed.expect_nothing()
 
     def check(self, short, result, **options):
         return self.bed.plugin.call("CHECK", short, self.bed.path(short), prevResult=result, **options)
@@ -305,7 +297,7 @@ class Cni(unittest.TestCase):
         with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
             given = list(pool.map(one, shorts))
         self.assertEqual(len(given), MANY)
-        self.nothing_is_left()
+        self.bed.expect_nothing()
 
 
 if __name__ == "__main__":

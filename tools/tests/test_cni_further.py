@@ -18,7 +18,7 @@ from vsw import machine  # noqa: E402
 from vsw.antrea import several  # noqa: E402
 from vsw.antrea.manifests import document  # noqa: E402
 from vsw.cni import guest  # noqa: E402
-from vsw.cni.bed import GATEWAY_IP, NOTHING, Bed, addresses  # noqa: E402
+from vsw.cni.bed import GATEWAY_IP, Bed, addresses  # noqa: E402
 from vsw.cni.plugin import HOST_LOCAL  # noqa: E402
 
 BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
@@ -51,15 +51,11 @@ class CniFurther(unittest.TestCase):
         stack = cls.enterClassContext(contextlib.ExitStack())
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vswitch-cni.")))
         cls.bed = Bed(f"vt{os.getpid()}", BINARIES, directory, stack.callback)
-        cls.flows = cls.bed.told()["flows"]
         cls.extra = {"name": "extra", "ipam": {"dataDir": str(cls.bed.data), "ranges": [[{"subnet": EXTRA}]]}}
 
     def setUp(self):
         self.made = []
-        if self.bed.switch.process.poll() is not None:
-            self.bed.start_switch()
-        if self.bed.agent.poll() is not None:
-            self.bed.start_agent()
+        self.bed.revive()
         self.addCleanup(self.clear)
 
     def clear(self):
@@ -70,8 +66,7 @@ class CniFurther(unittest.TestCase):
             self.assertEqual(self.bed.delete(short, False)[0], 0)
             self.bed.end(short)
         self.bed.write_cluster()
-        machine.expect("nothing is left", lambda: self.bed.left() == NOTHING, self.bed.left)
-        machine.expect("no flow is left", lambda: self.bed.told()["flows"] == self.flows, lambda: (self.bed.told()["flows"], self.flows))
+        self.bed.expect_nothing()
 
     def cluster(self, *policies):
         self.bed.write_cluster([(short, f"uid-{short}", {"app": short}) for short in self.made], policies)

@@ -42,6 +42,7 @@ class Bed(Spaces):
         self.write_cluster()
         self.start_switch()
         self.start_agent()
+        self.flows = self.told()["flows"]
 
     def write_cluster(self, pods=(), extra=()):
         """The cluster's documents: `pods` are (name, UID, labels) of Pods that have no address yet;
@@ -73,6 +74,18 @@ class Bed(Spaces):
         status = lambda: self.plugin.call("STATUS", version="1.1.0")  # noqa: E731
         machine.expect("the agent serves the plug-in", lambda: status()[0] == 0, lambda: (status(), self.log()))
         machine.expect("the gate is open", lambda: self.told().get("gate_open"), self.log)
+
+    def revive(self):
+        """Starts what has ended, in a test before."""
+        if self.switch.process.poll() is not None:
+            self.start_switch()
+        if self.agent.poll() is not None:
+            self.start_agent()
+
+    def expect_nothing(self):
+        """Waits until nothing of a container is left, and the flows are those of the beginning."""
+        machine.expect("nothing is left", lambda: self.left() == NOTHING, self.left)
+        machine.expect("no flow is left", lambda: self.told()["flows"] == self.flows, lambda: (self.told()["flows"], self.flows))
 
     def stop_agent(self):
         """Ends the agent."""
