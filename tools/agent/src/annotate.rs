@@ -11,6 +11,7 @@
 //!
 //! **Threads**: one task of the agent's runtime.
 
+use crate::last_failure::LastFailure;
 use crate::project::node_port_local::{ANNOTATION, Annotation};
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
@@ -64,7 +65,7 @@ impl Drop for Annotator {
 }
 
 async fn follow(client: Client, mut inbox: watch::Receiver<Lacking>) {
-    let mut told = String::new();
+    let mut told = LastFailure::default();
     // Where the next burst begins, so that Pods that cannot be written hold up no others.
     let mut next = String::new();
     loop {
@@ -82,10 +83,9 @@ async fn follow(client: Client, mut inbox: watch::Receiver<Lacking>) {
             }
         }
         let failure = shown(&failure).into_owned();
-        if failure != told && !failure.is_empty() {
+        if told.is_new(&failure) {
             tracing::warn!("an annotation {ANNOTATION} cannot be written: {failure}");
         }
-        told = failure;
         let changed = if lacking.is_empty() {
             inbox.changed().await
         } else {

@@ -14,6 +14,7 @@
 
 use crate::feedback::{ANSWER_MAX, answered, second};
 use crate::kinds::egress::EgressBody;
+use crate::last_failure::LastFailure;
 use crate::lease::{Lease, PERIOD, Term};
 use crate::model::{Item, Model};
 use crate::pools::{self, Claim, NoAddress};
@@ -161,24 +162,22 @@ async fn follow(client: Client, mut lease: Lease, mut inbox: watch::Receiver<Lac
     let gvk = GroupVersionKind::gvk("crd.antrea.io", "v1beta1", "Egress");
     let egresses: Api<DynamicObject> = Api::all_with(client, &ApiResource::from_gvk(&gvk));
     let mut period = tokio::time::interval(PERIOD);
-    let mut told = [String::new(), String::new()];
+    let mut told = <[LastFailure; 2]>::default();
     loop {
         tokio::select! {
             _ = period.tick() => {
                 let failure = answered(lease.follow()).await.unwrap_or_default();
-                if failure != told[0] && !failure.is_empty() {
+                if told[0].is_new(&failure) {
                     tracing::warn!("the Lease of the agents cannot be followed: {failure}");
                 }
-                told[0] = failure;
             }
             changed = inbox.changed() => if changed.is_err() { return },
         }
         let lacking = inbox.borrow_and_update().clone();
         let failure = assign(&egresses, &lease, lacking).await.unwrap_or_default();
-        if failure != told[1] && !failure.is_empty() {
+        if told[1].is_new(&failure) {
             tracing::warn!("{failure}");
         }
-        told[1] = failure;
     }
 }
 

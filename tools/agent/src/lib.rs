@@ -22,9 +22,11 @@ pub mod devices;
 pub mod drive;
 #[cfg(feature = "cluster")]
 pub mod feedback;
+mod hash;
 pub mod health;
 pub mod host;
 pub mod kinds;
+mod last_failure;
 #[cfg(feature = "cluster")]
 pub mod lease;
 pub mod model;

@@ -9,6 +9,7 @@
 //! `assign` writes the results to the cluster. An Egress is served by the address in its `spec`,
 //! and by the Node in its `status`.
 
+use crate::hash;
 use crate::kinds::Labels;
 use crate::kinds::external_ip_pool::{IpRange, Spec};
 use crate::resolve::selector::{check, matches};
@@ -145,17 +146,7 @@ fn weight(node: &str, address: IpAddr) -> u64 {
         IpAddr::V4(four) => four.octets().to_vec(),
         IpAddr::V6(six) => six.octets().to_vec(),
     };
-    stable_hash(node.bytes().chain([0]).chain(octets))
-}
-
-/// The same for each agent and each version of it. FNV-1a, 64 bits; and the last step of
-/// MurmurHash3, since FNV leaves alike what begins alike.
-pub(crate) fn stable_hash(bytes: impl Iterator<Item = u8>) -> u64 {
-    let hash =
-        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    let mix = |hash: u64, by: u64| (hash ^ (hash >> 33)).wrapping_mul(by);
-    let mixed = mix(mix(hash, 0xff51_afd7_ed55_8ccd), 0xc4ce_b9fe_1a85_ec53);
-    mixed ^ (mixed >> 33)
+    hash::mixed(node.bytes().chain([0]).chain(octets))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::host::run as host;
 use crate::probe::{Condition, Probe};
 use crate::problem::Problem;
 use crate::project::text;
-use crate::serving::{Serving, Told};
+use crate::serving::Serving;
 use crate::sources;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -249,8 +249,7 @@ async fn watch(
         if let Some(cni) = cni.as_mut().filter(|_| is_ready) {
             cni.announce();
         }
-        let refused = driver.refused(agent.projection()).filter(|_| is_ready);
-        health.serving.follow(agent, told.all(), Told { is_ready, refused: refused.as_deref() });
+        health.serving.follow(agent, told.all(), is_ready.then_some(&*driver));
         // What is refused as a whole, a large sync perhaps, is not sent again each period, nor at
         // each change.
         refusals = if refusals == was_refused { 0 } else { refusals.min(REFUSED_MAX) };

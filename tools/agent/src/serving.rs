@@ -6,18 +6,9 @@
 
 use crate::agent::Agent;
 use crate::cli::Cli;
+use crate::drive::Driver;
 use crate::problem::Problem;
-use crate::project::Key;
 use crate::sources::Following;
-
-/// What a switch was told.
-#[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
-    /// It forwards by what the agent knows.
-    pub is_ready: bool,
-    /// What it refuses of all that the agent knows; None: it was not told all.
-    pub refused: Option<&'a [Key]>,
-}
 
 /// The tasks for the cluster. They end with this value.
 #[derive(Debug, Default)]
@@ -38,20 +29,21 @@ impl Serving {
         }
     }
 
-    /// Takes over how things are. `problems` are those of documents and of the switch.
-    pub fn follow<'a>(&mut self, agent: &Agent, problems: impl Iterator<Item = &'a Problem>, told: Told<'_>) {
+    /// Takes over how things are. `problems` are those of documents and of the switch. `ready` is
+    /// its driver, if the switch forwards by what the agent knows.
+    pub fn follow<'a>(&mut self, agent: &Agent, problems: impl Iterator<Item = &'a Problem>, ready: Option<&Driver>) {
         #[cfg(feature = "cluster")]
         if let Some(tasks) = &mut self.tasks {
-            tasks.follow(agent, problems, told);
+            tasks.follow(agent, problems, ready);
         }
         #[cfg(not(feature = "cluster"))]
-        let _ = (agent, problems, told);
+        let _ = (agent, problems, ready);
     }
 }
 
 #[cfg(feature = "cluster")]
 mod tasks {
-    use super::{Agent, Cli, Following, Problem, Told};
+    use super::{Agent, Cli, Driver, Following, Problem};
     use crate::annotate::Annotator;
     use crate::assign::Assigner;
     use crate::feedback::{Feedback, News};
@@ -88,13 +80,14 @@ mod tasks {
             &mut self,
             agent: &Agent,
             problems: impl Iterator<Item = &'a Problem>,
-            told: Told<'_>,
+            ready: Option<&Driver>,
         ) {
             let object = |problem: &Problem| self.handle.object(&problem.origin);
-            let news = News::new(problems, object, told.is_ready);
-            self.realized.tell(self.view.news(agent, &self.node, &self.handle, (&news.refusals, told.refused)));
+            let news = News::new(problems, object, ready.is_some());
+            let refused = ready.and_then(|driver| driver.refused(agent.projection()));
+            self.realized.tell(self.view.news(agent, &self.node, &self.handle, (&news.refusals, refused.as_ref())));
             self.feedback.tell(news);
-            if told.is_ready {
+            if ready.is_some() {
                 self.assigner.tell(agent.lacking());
                 self.annotator.tell(&agent.projection().annotations);
             }

@@ -19,7 +19,7 @@ use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
-use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, geteuid, unlinkat};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, getegid, geteuid, unlinkat};
 use std::ffi::{CStr, CString};
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -130,6 +130,16 @@ impl VhostDir {
     pub fn own(&self, user: u32, group: u32, mode: u32) -> io::Result<()> {
         fchown(&self.own, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
         Ok(fchmod(&self.own, Mode::from_bits_truncate(mode & 0o7777))?)
+    }
+
+    /// Makes the directory the agent's alone, and empty. In this order: the user of before shall
+    /// not write to it any more.
+    ///
+    /// # Errors
+    /// As of [`empty`](Self::empty).
+    pub fn withdraw(&self) -> io::Result<()> {
+        self.own(geteuid().as_raw(), getegid().as_raw(), 0o700)?;
+        self.empty()
     }
 
     /// Whether there is a socket of a name in it. (A link to one is none.)

@@ -2,6 +2,7 @@
 
 use super::failure::{Outcome, config, environment};
 use super::record::{Address, Key, Pod, Route};
+use crate::hash::fnv;
 use std::net::IpAddr;
 use vswitch_net_types::shown;
 use vswitch_proto::agent::v1::{AttachmentRef, IpConfig, PodRef, Route as SaidRoute};
@@ -131,7 +132,7 @@ pub(super) fn prefix(text: &str) -> Option<(IpAddr, u8)> {
 pub(super) fn mac(addresses: &[Address]) -> [u8; 6] {
     let tail = match addresses.first().map(|one| one.address) {
         Some(IpAddr::V4(address)) => address.octets(),
-        Some(IpAddr::V6(address)) => fold(hash(&address.octets())),
+        Some(IpAddr::V6(address)) => fold(fnv(address.octets().into_iter())),
         None => [0; 4],
     };
     [MAC_PREFIX[0], MAC_PREFIX[1], tail[0], tail[1], tail[2], tail[3]]
@@ -154,18 +155,13 @@ pub(super) fn host_interface(key: &Key, pod: Option<&Pod>, attempt: u8) -> Strin
     let mut prefix: String = name.chars().filter(|one| one.is_ascii_alphanumeric() || *one == '-').collect();
     prefix.truncate(PREFIX_LEN);
     let prefix = prefix.trim_matches('-');
-    let mut rest = hash(format!("{}:{}:{attempt}", key.container, key.interface).as_bytes());
+    let mut rest = fnv(format!("{}:{}:{attempt}", key.container, key.interface).bytes());
     let mut letters = String::new();
     for _ in 0..HASH_LEN {
         letters.extend(char::from_digit(u32::try_from(rest % 36).unwrap_or_default(), 36));
         rest /= 36;
     }
     if prefix.is_empty() { letters } else { format!("{prefix}-{letters}") }
-}
-
-/// FNV-1a of 64 bits: names are equal on each start.
-fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@
 use super::failure::{Outcome, config, environment, kernel, missing};
 use super::record::{Key, Pod, VhostUser};
 use crate::vhost_dir::{HUGEPAGES, VhostDir, is_name};
-use nix::unistd::{getegid, geteuid};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
@@ -87,7 +86,7 @@ pub(super) async fn prepare(vhost: &VhostUser) -> Outcome<()> {
         let (root, names) = place(&vhost)?;
         let directories = [Some(VhostDir::make(root, &names)?), hugepages(&vhost)?];
         for directory in directories.iter().flatten() {
-            withdraw(directory)?;
+            directory.withdraw()?;
             let (uid, gid) = vhost.owner;
             directory.own(uid, gid, MODE)?;
         }
@@ -102,7 +101,7 @@ pub(super) async fn clear(vhost: &VhostUser) -> Outcome<()> {
     blocking("the socket's directory cannot be emptied", move || {
         let (root, names) = place(&vhost)?;
         for directory in [VhostDir::open(root, &names)?, hugepages(&vhost)?].into_iter().flatten() {
-            withdraw(&directory)?;
+            directory.withdraw()?;
             if !vhost.is_device {
                 directory.remove()?;
             }
@@ -135,12 +134,6 @@ fn hugepages(vhost: &VhostUser) -> io::Result<Option<VhostDir>> {
     id.map_or(Ok(None), |id| VhostDir::open(Path::new(HUGEPAGES), &[id]))
 }
 
-/// Makes a directory the agent's alone, and empty.
-fn withdraw(directory: &VhostDir) -> io::Result<()> {
-    directory.own(geteuid().as_raw(), getegid().as_raw(), 0o700)?;
-    directory.empty()
-}
-
 /// Whether a directory is as it was made.
 pub(super) fn check(vhost: &VhostUser) -> Outcome<()> {
     let name = vhost.directory.display();
@@ -170,6 +163,7 @@ async fn blocking(what: &str, work: impl FnOnce() -> io::Result<()> + Send + 'st
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::unistd::{getegid, geteuid};
 
     fn key(interface: &str) -> Key {
         Key { container: "c1".to_owned(), interface: interface.to_owned() }

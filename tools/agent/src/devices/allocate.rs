@@ -144,9 +144,7 @@ fn id(number: u16) -> String {
 /// An empty directory of root's.
 fn fresh(root: &Path, id: &str) -> io::Result<PathBuf> {
     let directory = VhostDir::make(root, &[id])?;
-    // Before it is emptied: an earlier container's user shall not write to it any more.
-    directory.own(nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw(), 0o700)?;
-    directory.empty()?;
+    directory.withdraw()?;
     Ok(directory.path().to_owned())
 }
 

@@ -3,7 +3,7 @@
 //! A kubelet dials a plug-in by the path of its socket, and gRPC for Go sends that path as
 //! `:authority`. It is no authority (RFC 3986, section 3.2), and the crate `h2` refuses such a
 //! request as a protocol error. So the header's value is overwritten on its way: with as many
-//! letters as it has bytes, not compressed. No length changes, and nobody reads the value.
+//! letters as it has bytes, not compressed. No length changes, and the server reads no value.
 //!
 //! HPACK (RFC 7541): a header that stands in the table of this end is then shorter than the kubelet
 //! believes, never longer. So this end forgets no entry that the kubelet still means.

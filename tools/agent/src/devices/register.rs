@@ -7,6 +7,7 @@
 use super::RESOURCE;
 use super::authority::Connection;
 use super::plugin::Plugin;
+use crate::last_failure::LastFailure;
 use std::error::Error;
 use std::fs::{self, Permissions};
 use std::io;
@@ -47,18 +48,20 @@ type Identity = (u64, u64, i64, i64);
 
 /// Serves the plug-in, and registers it, until it is aborted.
 pub(super) async fn forever(directory: PathBuf, plugin: Plugin, period: Duration) {
-    let mut place = Place { directory, plugin, period, served: None, failure: String::new() };
-    let mut failures = 0;
+    let mut place = Place { directory, plugin, period, served: None };
+    let (mut failures, mut told) = (0, LastFailure::default());
     loop {
         match place.register().await {
             Ok(kubelet) => {
                 failures = 0;
-                place.told(String::new());
+                told.is_new("");
                 tracing::info!("device plug-in: {RESOURCE} is registered at {}", place.kubelet().display());
                 place.hold(kubelet).await;
             }
             Err(reason) => {
-                place.told(reason);
+                if told.is_new(&reason) {
+                    tracing::warn!("device plug-in: {}", shown(&reason));
+                }
                 failures = (failures + 1).min(PAUSE_MAX);
                 place.pause(period * failures).await;
             }
@@ -72,7 +75,6 @@ struct Place {
     plugin: Plugin,
     period: Duration,
     served: Option<Served>,
-    failure: String,
 }
 
 /// A socket that is served as long as this lives.
@@ -94,14 +96,6 @@ impl Place {
 
     fn own(&self) -> PathBuf {
         self.directory.join(OWN)
-    }
-
-    /// Logs why the plug-in is not registered, if that is new.
-    fn told(&mut self, failure: String) {
-        if failure != self.failure && !failure.is_empty() {
-            tracing::warn!("device plug-in: {}", shown(&failure));
-        }
-        self.failure = failure;
     }
 
     /// Whether the socket is served, and in its place.

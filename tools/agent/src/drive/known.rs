@@ -2,6 +2,7 @@
 
 use super::Driver;
 use crate::project::{Key, Projection};
+use std::collections::BTreeSet;
 
 impl Driver {
     /// The same, but an earlier run has told a switch everything in this round, and all is known
@@ -24,7 +25,7 @@ impl Driver {
 
     /// Objects of a projection that the switch refuses as they are. None: it has not been told all
     /// of the projection.
-    pub fn refused(&self, projection: &Projection) -> Option<Vec<Key>> {
+    pub fn refused(&self, projection: &Projection) -> Option<BTreeSet<Key>> {
         let session = self.session.as_ref().filter(|session| self.has_synced && !session.is_partial);
         let session =
             session.filter(|session| !session.is_behind && session.change(projection, false).put.is_empty())?;

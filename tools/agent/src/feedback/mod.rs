@@ -17,6 +17,7 @@
 mod events;
 mod node;
 
+use crate::last_failure::LastFailure;
 use crate::problem::Problem;
 use crate::source::cluster::ObjectRef;
 use kube::Client;
@@ -119,7 +120,7 @@ impl Feedback {
 }
 
 async fn follow(mut inbox: watch::Receiver<News>, mut events: events::Events, mut node: node::Node) {
-    let mut told = [String::new(), String::new()];
+    let mut told = <[LastFailure; 2]>::default();
     loop {
         let news = inbox.borrow_and_update().clone();
         // The Node first: Pods wait for it.
@@ -129,10 +130,9 @@ async fn follow(mut inbox: watch::Receiver<News>, mut events: events::Events, mu
         let pause = if has_failed || events.has_more() { RETRY } else { IDLE };
         for (told, failure) in told.iter_mut().zip([of_node, of_events]) {
             let failure = failure.unwrap_or_default();
-            if failure != *told && !failure.is_empty() {
+            if told.is_new(&failure) {
                 tracing::warn!("the API server does not take what the agent tells: {failure}");
             }
-            *told = failure;
         }
         tokio::select! {
             changed = inbox.changed() => if changed.is_err() { return },

@@ -18,6 +18,7 @@ mod tests;
 
 use super::Projector;
 use crate::attach::is_further;
+use crate::hash::mixed;
 use crate::kinds::node_config::texts;
 use crate::kinds::service::{Family, ServiceBody, ServiceType};
 use crate::model::Item;
@@ -274,7 +275,7 @@ fn allocate<'a>(
         // None is looked for where there is none.
         let is_full = used.iter().filter(|(protocol, _)| *protocol == key.protocol).count() >= total;
         let free = (0..total).filter(|_| !is_full).find_map(|step| {
-            let place = (hash(key) as usize % total + step) % total;
+            let place = (usize::try_from(hash(key) % total as u64).ok()? + step) % total;
             let port = range.start() + u16::try_from(place).ok()?;
             (!used.contains(&(key.protocol, port))).then_some(port)
         });
@@ -289,11 +290,10 @@ fn allocate<'a>(
     without
 }
 
-/// The same for the same port of a Pod (FNV-1a, 32 bits).
-fn hash(key: &PodPort) -> u32 {
-    let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+/// The same for the same port of a Pod.
+fn hash(key: &PodPort) -> u64 {
     let words = key.port.to_be_bytes().into_iter().chain([key.protocol as u8]);
-    key.pod.bytes().chain(words).fold(0x811c_9dc5, step)
+    mixed(key.pod.bytes().chain(words))
 }
 
 /// The Service that leads ports of the Node to one Pod. No Service of Kubernetes has such a name.

@@ -3,7 +3,7 @@
 //! A digest is the exclusive or of the hashes of its entries. So order does not matter, and an
 //! entry goes as it came. Agents of all versions hash alike.
 
-use crate::pools::stable_hash;
+use crate::hash::mixed;
 
 /// Parts. A policy that changes keeps the others of its part from being confirmed anew until
 /// reports have followed; what was confirmed before stays.
@@ -11,17 +11,17 @@ pub(super) const PARTS: usize = 64;
 
 /// The part of a policy.
 pub(super) fn part(uid: &str) -> usize {
-    usize::try_from(stable_hash(uid.bytes()) % PARTS as u64).unwrap_or_default()
+    usize::try_from(mixed(uid.bytes()) % PARTS as u64).unwrap_or_default()
 }
 
 /// What lists of policies have in place of a UID. Two policies may share one.
 pub(super) fn short(uid: &str) -> u32 {
-    u32::try_from(stable_hash(uid.bytes()) >> 32).unwrap_or_default()
+    u32::try_from(mixed(uid.bytes()) >> 32).unwrap_or_default()
 }
 
 /// What a policy of a generation adds to the digest of its part.
 pub(super) fn entry(uid: &str, generation: i64) -> u64 {
-    stable_hash(uid.bytes().chain([0]).chain(generation.to_be_bytes()))
+    mixed(uid.bytes().chain([0]).chain(generation.to_be_bytes()))
 }
 
 /// The digests of all parts.

@@ -28,7 +28,7 @@
 //! | Failed | all have spoken, and a Node refuses it or is silent |
 //!
 //! `desiredNodesRealized` counts Nodes on which the policy binds a Pod, as Antrea does, and those
-//! that were not told yet or refuse it: nobody knows whom it binds there.
+//! that were not told yet or refuse it: whom it binds there is not known.
 //!
 //! **Limits**: a report names 200 refusals. A part with more of them is not equal, so
 //! that its policies stay Realizing. A Node on which more than 2,000 policies bind Pods

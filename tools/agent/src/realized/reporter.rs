@@ -8,7 +8,8 @@
 use super::report::Report;
 use super::{News, Timing};
 use crate::feedback::{answered, micro};
-use crate::pools::stable_hash;
+use crate::hash::mixed;
+use crate::last_failure::LastFailure;
 use crate::source::cluster::{Backoff, about};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
@@ -41,7 +42,7 @@ pub fn lease_name(node: &str) -> String {
         return name;
     }
     let stem = &name[..name.floor_char_boundary(NAME_LEN_MAX - 17)];
-    format!("{}-{:016x}", stem.trim_end_matches(['.', '-']), stable_hash(node.bytes()))
+    format!("{}-{:016x}", stem.trim_end_matches(['.', '-']), mixed(node.bytes()))
 }
 
 /// The resource of reports, in the agent's namespace.
@@ -56,7 +57,7 @@ pub(super) async fn report(client: Client, node: String, mut inbox: watch::Recei
     let mut own = Own { api, resource, node, renew: timing.silent, known: None };
     let mut backoff = Backoff::new(WAITS[0], WAITS[1]);
     let (mut due, mut earliest) = (Instant::now(), Instant::now());
-    let (mut told, mut written) = (String::new(), None);
+    let (mut told, mut written) = (LastFailure::default(), None);
     loop {
         tokio::select! {
             changed = inbox.changed() => {
@@ -74,19 +75,18 @@ pub(super) async fn report(client: Client, node: String, mut inbox: watch::Recei
                     (news.report.clone(), news.node_uid.clone())
                 };
                 let failure = answered(own.write(report.as_ref(), &uid)).await.unwrap_or_default();
+                if told.is_new(&failure) {
+                    tracing::warn!("the Node's report (Lease {}) cannot be written: {failure}", lease_name(&own.node));
+                }
                 if failure.is_empty() {
                     backoff.reset();
                     written = Some((report, uid));
                     (earliest, due) = (Instant::now() + timing.gap, Instant::now() + about(timing.renew));
                 } else {
-                    if failure != told {
-                        tracing::warn!("the Node's report (Lease {}) cannot be written: {failure}", lease_name(&own.node));
-                    }
                     own.known = None;
                     due = Instant::now() + backoff.next();
                     earliest = due;
                 }
-                told = failure;
             }
         }
     }

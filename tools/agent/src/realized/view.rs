@@ -20,7 +20,7 @@ pub struct View {
 
 /// What is refused: by the agent, by object; and by the switch, by key. The latter is None while
 /// the switch has not been told everything.
-pub type Refusals<'a> = (&'a BTreeMap<ObjectRef, BTreeSet<Refusal>>, Option<&'a [Key]>);
+pub type Refusals<'a> = (&'a BTreeMap<ObjectRef, BTreeSet<Refusal>>, Option<&'a BTreeSet<Key>>);
 
 impl View {
     /// What an agent of `node` knows.
@@ -51,7 +51,7 @@ impl View {
         }
     }
 
-    fn report(&self, agent: &Agent, wrong: &BTreeMap<&str, &str>, by_switch: &[Key]) -> Report {
+    fn report(&self, agent: &Agent, wrong: &BTreeMap<&str, &str>, by_switch: &BTreeSet<Key>) -> Report {
         let projection = agent.projection();
         let features = projection.node.as_ref().and_then(|(node, _)| node.features.as_ref());
         let is_off = features.and_then(|features| features.antrea_policy) == Some(false);
@@ -77,7 +77,7 @@ impl View {
 }
 
 /// Policies that the switch refuses, or of which it refuses a group.
-fn refused_policies(agent: &Agent, by_switch: &[Key]) -> BTreeSet<String> {
+fn refused_policies(agent: &Agent, by_switch: &BTreeSet<Key>) -> BTreeSet<String> {
     if by_switch.is_empty() {
         return BTreeSet::new();
     }

@@ -1,6 +1,6 @@
 //! Further interfaces of Pods of other Nodes, as Multus tells them in an annotation of the Pod.
 //!
-//! Whoever may create a Pod may write the annotation. So its addresses are in doubt: rules that
+//! The creator of a Pod may write the annotation. So its addresses are in doubt: rules that
 //! deny mean them, and rules that allow never do. An address that a Pod or a Node is known to have
 //! is nobody else's.
 //!

@@ -4,6 +4,7 @@
 //! names. A change writes one file of each kind that changed, at most once in [`SAVE_EVERY`].
 
 use super::{Cluster, Kept};
+use crate::hash::fnv;
 use crate::kinds::Document;
 use crate::source::Store;
 use crate::source::cluster::table::kinds;
@@ -23,12 +24,9 @@ struct Saved {
     documents: Vec<Document>,
 }
 
-/// The file of an object among those of its kind. Later agents find it there: FNV-1a (Fowler,
-/// Noll, Vo), 64 bits.
+/// The file of an object among those of its kind. Later agents find it there.
 pub(super) fn shard(name: &str, shards: usize) -> usize {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, step);
-    usize::try_from(hash % shards.max(1) as u64).unwrap_or_default()
+    usize::try_from(fnv(name.bytes()) % shards.max(1) as u64).unwrap_or_default()
 }
 
 impl Cluster {
