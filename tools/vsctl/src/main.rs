@@ -14,6 +14,8 @@ mod client;
 mod commands;
 mod error;
 mod output;
+#[cfg_attr(not(test), allow(dead_code))] // no verb writes captures yet
+mod pcapng;
 
 use clap::Parser;
 use std::process::ExitCode;
