@@ -47,6 +47,12 @@ pub const REJECTS_PER_SECOND: u32 = 5000;
 /// Payload below which no segment is made shorter for a tunnel: the MTU is no sensible one.
 pub const SEGMENT_MIN: usize = 64;
 
+/// Samples of drops that wait for the control side, per worker. It looks ten times a second: a
+/// reason has one of each look at the default rate, and there are not 100 reasons.
+pub const DROP_SAMPLES_QUEUED: usize = 256;
+/// Bytes that a sample of a drop has: all headers of a packet in a tunnel.
+pub const SAMPLE_BYTES: usize = 128;
+
 /// Patch ports that one packet may cross (the resubmit depth of Open vSwitch).
 pub const DEPTH_MAX: u32 = 64;
 

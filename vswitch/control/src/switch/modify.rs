@@ -101,7 +101,7 @@ impl State {
                 self.interface_taken(id, &opened.device).map_err(device)?;
             }
             if let Some(opened) = opened.take() {
-                port.opened = Ok(use_device(self, id, &config, opened));
+                port.opened = Ok(use_device(self, id, &port.bridge, &config, opened));
             }
             port.opening = None;
         }

@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use vswitch_dataplane::limits;
-use vswitch_dataplane::observe::PortCounters;
+use vswitch_dataplane::observe::{DropPlace, PortCounters};
 use vswitch_dataplane::packet::Mac;
 use vswitch_dataplane::port::{FieldError, Link, OpenPort, PortConfig, PortId};
 use vswitch_dataplane::time::Millis;
@@ -269,7 +269,7 @@ fn take_in(
     }
     state.routes.set_addresses(id.0.into(), &config.addresses).map_err(addresses_refused)?;
     if let Ok(device) = std::mem::replace(opened, Err((String::new(), false))) {
-        port.opened = Ok(use_device(state, *id, config, device));
+        port.opened = Ok(use_device(state, *id, &port.bridge, config, device));
         port.opening = None;
     }
     port.follow_mtu();
@@ -282,13 +282,15 @@ fn take_in(
 }
 
 /// Makes a device a port's, and places its receive queues.
-pub(super) fn use_device(state: &State, id: PortId, config: &PortConfig, opened: OpenPort) -> Opened {
+pub(super) fn use_device(state: &State, id: PortId, bridge: &str, config: &PortConfig, opened: OpenPort) -> Opened {
     let OpenPort { rx, tx, device } = opened;
+    let place = DropPlace { port: id.index(), name: config.name.clone(), bridge: bridge.to_owned() };
+    let place = Arc::new(place);
     let shared = Arc::new(PortShared {
         id,
         name: config.name.clone(),
         tx: tx.into_iter().map(Mutex::new).collect(),
-        counters: state.cores.iter().map(|_| PortCounters::default()).collect(),
+        counters: state.samplers.iter().map(|sampler| PortCounters::watched(&place, sampler)).collect(),
         device,
         sequence: AtomicU32::new(0),
         held: AtomicBool::new(false),

@@ -143,7 +143,7 @@ fn start_engine(config: &SwitchConfig) -> anyhow::Result<(Engine, Arc<Publisher>
         workers: u16::try_from(cores.len()).unwrap_or(u16::MAX),
         dummies: config.enable_dummy.then(Arc::default),
     };
-    let state = State::new(context, cores.clone());
+    let state = State::new(context, cores.clone(), Arc::clone(&publisher.samplers));
     Ok((engine, publisher, state))
 }
 

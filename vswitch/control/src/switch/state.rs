@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use tokio::sync::broadcast;
 use vswitch_dataplane::limits::{self, L2_OVERHEAD};
+use vswitch_dataplane::observe::DropSampler;
 use vswitch_dataplane::pipeline::state::{FlowRemoved, PipelineState};
 use vswitch_dataplane::pipeline::{Bridge, Changes, Fdb, PacketIns, PortFacts, Stages, World};
 use vswitch_dataplane::port::{FieldError, OpenContext, PortConfig, PortId, PortKind};
@@ -23,6 +24,8 @@ pub(super) struct State {
     pub(super) context: OpenContext,
     /// Core of each worker.
     pub(super) cores: Arc<[u32]>,
+    /// By worker: samples of what died.
+    pub(super) samplers: Arc<[Arc<DropSampler>]>,
     pub(super) bridges: BTreeMap<String, BridgeState>,
     /// By [`PortId`].
     pub(super) ports: Ports,
@@ -117,7 +120,7 @@ impl BridgeState {
 }
 
 impl State {
-    pub(super) fn new(context: OpenContext, cores: Vec<u32>) -> Self {
+    pub(super) fn new(context: OpenContext, cores: Vec<u32>, samplers: Arc<[Arc<DropSampler>]>) -> Self {
         let changes = Arc::<Changes>::default();
         let told = Arc::clone(&changes);
         let neighbours = Arc::new(Neighbours::new(move || {
@@ -126,6 +129,7 @@ impl State {
         Self {
             context,
             cores: cores.into(),
+            samplers,
             bridges: BTreeMap::new(),
             ports: Ports::default(),
             closing: Vec::new(),

@@ -1,6 +1,7 @@
 //! Single-writer counters: a worker adds with a plain load and store, readers sum over workers.
 
-use super::DropReason;
+use super::{Direction, DropPlace, DropReason, DropSampler, Drops, Remains};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A word that one thread writes and any thread reads.
@@ -35,7 +36,7 @@ impl Counter {
 }
 
 /// What one worker counted for one port.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct PortCounters {
     /// Packets received, dropped ones included.
@@ -47,9 +48,9 @@ pub struct PortCounters {
     /// Bytes that the port took, without FCS.
     pub tx_bytes: Counter,
     /// Drops of packets that came in by this port, by reason.
-    pub rx_drops: [Counter; DropReason::COUNT],
+    pub rx_drops: Drops,
     /// Drops of packets that were to leave by this port, by reason.
-    pub tx_drops: [Counter; DropReason::COUNT],
+    pub tx_drops: Drops,
     /// Packets that left by this port after the switch had done for them what a device could have,
     /// by [`Software`].
     pub software: [Counter; Software::COUNT],
@@ -91,27 +92,22 @@ impl Software {
     }
 }
 
-// By hand: arrays have a default up to 32 elements only.
-impl Default for PortCounters {
-    fn default() -> Self {
+impl PortCounters {
+    /// Of a port, for the worker of a sampler: its drops can be watched.
+    #[must_use]
+    pub fn watched(place: &Arc<DropPlace>, sampler: &Arc<DropSampler>) -> Self {
         Self {
-            rx_packets: Counter::default(),
-            rx_bytes: Counter::default(),
-            tx_packets: Counter::default(),
-            tx_bytes: Counter::default(),
-            rx_drops: std::array::from_fn(|_| Counter::default()),
-            tx_drops: std::array::from_fn(|_| Counter::default()),
-            software: Default::default(),
+            rx_drops: Drops::new(place, Direction::In, sampler),
+            tx_drops: Drops::new(place, Direction::Out, sampler),
+            ..Self::default()
         }
     }
-}
 
-impl PortCounters {
     /// Counts a packet that a receive queue could not give to the walk: it came in and died.
-    pub fn refuse(&self, reason: DropReason, bytes: usize) {
+    pub fn refuse(&self, reason: DropReason, remains: Remains<'_>) {
         self.rx_packets.add(1);
-        self.rx_bytes.add(bytes as u64);
-        self.rx_drops[reason.index()].add(1);
+        self.rx_bytes.add(remains.len() as u64);
+        self.rx_drops.count(reason, remains);
     }
 }
 
@@ -165,11 +161,11 @@ impl PortTotals {
         self.rx_bytes += counters.rx_bytes.get();
         self.tx_packets += counters.tx_packets.get();
         self.tx_bytes += counters.tx_bytes.get();
-        for (sum, counter) in self.rx_drops.iter_mut().zip(&counters.rx_drops) {
-            *sum += counter.get();
+        for (sum, drops) in self.rx_drops.iter_mut().zip(counters.rx_drops.all()) {
+            *sum += drops;
         }
-        for (sum, counter) in self.tx_drops.iter_mut().zip(&counters.tx_drops) {
-            *sum += counter.get();
+        for (sum, drops) in self.tx_drops.iter_mut().zip(counters.tx_drops.all()) {
+            *sum += drops;
         }
         for (sum, counter) in self.software.iter_mut().zip(&counters.software) {
             *sum += counter.get();

@@ -28,7 +28,7 @@
 
 use super::{DeviceCounters, Link};
 use crate::limits::BURST;
-use crate::observe::{DropReason, PortCounters};
+use crate::observe::{DropReason, PortCounters, Remains};
 use crate::packet::{Mac, TxCaps, VnetHdr};
 use std::io;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl AfPacketRxQueue {
                     // There is room: the loop counts the slots.
                     let _ = burst.push(mbuf);
                 }
-                Err(reason) => counters.refuse(reason, frame.bytes().len()),
+                Err(reason) => counters.refuse(reason, Remains::Bytes(frame.bytes())),
             }
         }
     }
@@ -171,7 +171,7 @@ impl AfPacketTxQueue {
         for mbuf in burst.drain() {
             match VnetHdr::describe(&mbuf) {
                 Ok(header) => self.packets.push(Outgoing { header: header.to_bytes(), mbuf }),
-                Err(reason) => counters.tx_drops[reason.index()].add(1),
+                Err(reason) => counters.tx_drops.count(reason, Remains::Packet(&mbuf)),
             }
         }
         let sent = |packets: &[Outgoing]| {
@@ -193,11 +193,11 @@ impl AfPacketTxQueue {
                 Err(error) if stale && error.raw_os_error() == Some(libc::ENETDOWN) => stale = false,
                 Err(error) => match refusal(&error) {
                     Refusal::One(reason) => {
-                        counters.tx_drops[reason.index()].add(1);
+                        counters.tx_drops.count(reason, Remains::Packet(&rest[0].mbuf));
                         rest = &rest[1..];
                     }
                     Refusal::Rest(reason) => {
-                        counters.tx_drops[reason.index()].add(rest.len() as u64);
+                        rest.iter().for_each(|one| counters.tx_drops.count(reason, Remains::Packet(&one.mbuf)));
                         break;
                     }
                 },

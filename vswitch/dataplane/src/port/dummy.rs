@@ -7,7 +7,7 @@
 
 use super::device::Link;
 use crate::limits::{DUMMY_QUEUED, DUMMY_SENT_MAX, FRAME_MAX};
-use crate::observe::{DropReason, PortCounters};
+use crate::observe::{DropReason, PortCounters, Remains};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -150,7 +150,7 @@ impl DummyRxQueue {
                 Some(mbuf) => {
                     let _ = burst.push(mbuf); // there is room
                 }
-                None => counters.refuse(DropReason::NoMbuf, packet.len()),
+                None => counters.refuse(DropReason::NoMbuf, Remains::Bytes(&packet)),
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::device::{DeviceCounters, Link};
 use super::memif::Memif;
 use super::queue::Sum;
-use crate::observe::{DropReason, PortCounters};
+use crate::observe::{DropReason, PortCounters, Remains};
 use crate::packet::{Mac, TxCaps, offload};
 use vswitch_dpdk::Burst;
 use vswitch_dpdk::ethdev::{EthTxQueue, Ethdev};
@@ -35,8 +35,10 @@ impl EthdevTxQueue {
         self.queue.send(burst);
         let left = burst.len();
         if left > 0 {
-            bytes -= burst.iter().map(|mbuf| mbuf.len() as u64).sum::<u64>();
-            counters.tx_drops[DropReason::TxFull.index()].add(left as u64);
+            for mbuf in burst.iter() {
+                bytes -= mbuf.len() as u64;
+                counters.tx_drops.count(DropReason::TxFull, Remains::Packet(mbuf));
+            }
             burst.clear();
         }
         counters.tx_packets.add((offered - left) as u64);
@@ -61,7 +63,7 @@ impl EthdevTxQueue {
                 Ok(()) => DropReason::TxError,
                 Err(reason) => reason,
             };
-            counters.tx_drops[reason.index()].add(1);
+            counters.tx_drops.count(reason, Remains::Packet(&mbuf));
         }
         std::mem::swap(burst, &mut fit);
         // The driver stops at the first packet that it cannot send: take that one out and go on
@@ -70,8 +72,10 @@ impl EthdevTxQueue {
         while from < burst.len() {
             from = self.queue.prepare(burst).max(from);
             if from < burst.len() {
+                let remains =
+                    burst.slots().get(from).and_then(Option::as_ref).map_or(Remains::Nothing, Remains::Packet);
+                counters.tx_drops.count(DropReason::TxError, remains);
                 burst.remove(from);
-                counters.tx_drops[DropReason::TxError.index()].add(1);
             }
         }
         burst.iter().map(|mbuf| mbuf.len() as u64).sum()

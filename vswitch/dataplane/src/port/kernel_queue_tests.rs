@@ -55,7 +55,7 @@ fn what_the_host_answers_comes_by_the_queue_that_asked() {
         assert_eq!(ask(), queue, "the answer to 10.77.0.{source}");
     }
     assert_eq!(counters.tx_packets.get(), 2 * 28);
-    let dropped = |counts: &[crate::observe::Counter]| counts.iter().map(crate::observe::Counter::get).sum::<u64>();
+    let dropped = |drops: &crate::observe::Drops| drops.all().sum::<u64>();
     assert_eq!((dropped(&counters.rx_drops), dropped(&counters.tx_drops)), (0, 0), "drops");
 }
 

@@ -101,8 +101,8 @@ impl Port {
 
     /// Drops by reason, received and sent.
     pub(super) fn drops(&self) -> (Drops, Drops) {
-        let nonzero = |counters: &[crate::observe::Counter]| {
-            let counts = DropReason::ALL.iter().map(|reason| (*reason, counters[reason.index()].get()));
+        let nonzero = |drops: &crate::observe::Drops| {
+            let counts = DropReason::ALL.iter().map(|reason| (*reason, drops.get(*reason)));
             counts.filter(|(_, n)| *n > 0).collect()
         };
         (nonzero(&self.counters.rx_drops), nonzero(&self.counters.tx_drops))

@@ -296,16 +296,16 @@ fn an_empty_pool_costs_one_drop_per_packet_and_never_wedges() {
         let mut received = 0;
         for _ in 0..total {
             peer.send([0; 10], &frame(&[], 60)).expect("sent");
-            let before = port.counters.rx_drops[DropReason::NoMbuf.index()].get() + received;
+            let before = port.counters.rx_drops.get(DropReason::NoMbuf) + received;
             eventually("packet or drop", || {
                 port.receive(&mut burst);
                 received += burst.len() as u64;
                 held.extend(burst.drain());
-                let now = port.counters.rx_drops[DropReason::NoMbuf.index()].get() + received;
+                let now = port.counters.rx_drops.get(DropReason::NoMbuf) + received;
                 (now > before).then_some(())
             });
         }
-        let dropped = port.counters.rx_drops[DropReason::NoMbuf.index()].get();
+        let dropped = port.counters.rx_drops.get(DropReason::NoMbuf);
         assert_eq!(dropped + received, total, "{kind}");
         assert!(dropped >= total - 33, "{kind}: {dropped}");
         held.clear();

@@ -14,7 +14,7 @@
 //! driver receive packets that nobody sent; nobody can tell.
 
 use crate::limits::FRAME_MAX;
-use crate::observe::{DropReason, PortCounters};
+use crate::observe::{DropReason, PortCounters, Remains};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use vswitch_dpdk::ethdev::EthRxQueue;
 use vswitch_dpdk::{Burst, Mempool};
@@ -98,12 +98,12 @@ impl MemifRxQueue {
         self.queue.receive(&mut self.theirs);
         for mbuf in self.theirs.drain() {
             if mbuf.len() > FRAME_MAX {
-                counters.refuse(DropReason::Oversize, mbuf.len());
+                counters.refuse(DropReason::Oversize, Remains::Packet(&mbuf));
                 continue;
             }
             match mbuf.copy(&self.pool) {
                 Some(copy) => drop(burst.push(copy)), // never full: as many as the scratch space
-                None => counters.refuse(DropReason::NoMbuf, mbuf.len()),
+                None => counters.refuse(DropReason::NoMbuf, Remains::Packet(&mbuf)),
             }
         }
     }

@@ -20,7 +20,7 @@
 
 use super::{DeviceCounters, Link};
 use crate::limits::BURST;
-use crate::observe::{DropReason, PortCounters};
+use crate::observe::{DropReason, PortCounters, Remains};
 use crate::packet::{Mac, TxCaps, VnetHdr};
 use std::sync::Arc;
 use vswitch_dpdk::kernel::{Gather, KernelError, Outgoing, SegmentReader, Tap, TapState, Unreadable, VNET_LEN};
@@ -92,25 +92,23 @@ impl TapRxQueue {
         }
         let mut anything = false;
         for _ in burst.len()..BURST {
-            let refused = match self.reader.read(self.tap.fd(self.queue)) {
+            match self.reader.read(self.tap.fd(self.queue)) {
                 // The kernel had a packet that the header cannot describe, and dropped it.
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Some((DropReason::VnetHeader, 0)),
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    counters.refuse(DropReason::VnetHeader, Remains::Nothing);
+                }
                 // EAGAIN, or EBADFD of a deleted interface: nothing now, and the same back-off.
                 Ok(None) | Err(_) => break,
-                Ok(Some(Err(fault))) => Some((unreadable(fault), 0)),
+                Ok(Some(Err(fault))) => counters.refuse(unreadable(fault), Remains::Nothing),
                 Ok(Some(Ok(mut packet))) => match VnetHdr::from_bytes(&packet.header).accept(&mut packet.mbuf) {
                     Ok(()) => {
                         // There is room: the loop counts the slots.
                         let _ = burst.push(packet.mbuf);
-                        None
                     }
-                    Err(reason) => Some((reason, packet.mbuf.len())),
+                    Err(reason) => counters.refuse(reason, Remains::Packet(&packet.mbuf)),
                 },
-            };
-            anything = true;
-            if let Some((reason, bytes)) = refused {
-                counters.refuse(reason, bytes);
             }
+            anything = true;
         }
         self.idle.found(anything);
     }
@@ -138,24 +136,19 @@ impl TapTxQueue {
         // After this the rest of the burst would meet the same answer, at a system call each.
         let mut closed = None;
         for mbuf in burst.drain() {
-            let result = match closed {
-                Some(reason) => Err(reason),
-                None => VnetHdr::describe(&mbuf).and_then(|header| {
-                    let packet = Outgoing { header: header.to_bytes(), mbuf };
-                    let len = packet.mbuf.len() as u64;
-                    self.tap.write(self.queue, &mut self.gather, &packet).map(|()| len).map_err(|error| reason(&error))
-                }),
-            };
-            match result {
-                Ok(len) => {
+            let described = closed.map_or_else(|| VnetHdr::describe(&mbuf), Err);
+            let packet = Outgoing { header: described.unwrap_or_default().to_bytes(), mbuf };
+            let write = |_| self.tap.write(self.queue, &mut self.gather, &packet).map_err(|error| reason(&error));
+            match described.and_then(write) {
+                Ok(()) => {
                     packets += 1;
-                    bytes += len;
+                    bytes += packet.mbuf.len() as u64;
                 }
                 Err(reason) => {
                     if matches!(reason, DropReason::TxFull | DropReason::LinkDown) {
                         closed = Some(reason);
                     }
-                    counters.tx_drops[reason.index()].add(1);
+                    counters.tx_drops.count(reason, Remains::Packet(&packet.mbuf));
                 }
             }
         }

@@ -4,7 +4,7 @@
 use crate::cache::{CacheShared, Collector};
 use crate::conntrack::Conntrack;
 use crate::meter::Rates;
-use crate::observe::{PortCounters, PortTotals};
+use crate::observe::{DropPlace, DropSampler, PortCounters, PortTotals};
 use crate::pipeline::state::{PipelineState, Refused};
 use crate::pipeline::{Bridge, Changes, FailMode, Fdb, PacketIns, PortFacts, Stages, World};
 use crate::port::sim::{SimRxQueue, SimTxQueue, SimWire};
@@ -36,7 +36,9 @@ pub(super) struct Bed {
     pub(super) collector: Collector,
     pub(super) facts: Vec<PortFacts>,
     pub(super) now: Millis,
-    views: Vec<PortView>,
+    pub(super) views: Vec<PortView>,
+    /// Of all ports.
+    pub(super) sampler: Arc<DropSampler>,
     world: u64,
     pub(super) tunnels: Arc<Tunnels>,
 }
@@ -50,6 +52,8 @@ impl Bed {
     pub(super) fn limited(ports: usize, rates: Rates) -> Self {
         let pool = Mempool::for_tests(2048);
         let wires: Vec<Arc<SimWire>> = (0..ports).map(|_| Arc::default()).collect();
+        let sampler = Arc::new(DropSampler::new(0));
+        let place = |port| Arc::new(DropPlace { port, ..DropPlace::default() });
         let view = |port: usize| PortView {
             bridge: 0,
             admin_up: true,
@@ -59,7 +63,7 @@ impl Bed {
                 id: id(port),
                 name: format!("p{}", port + 1),
                 tx: Box::new([Mutex::new(TxQueue::Sim(SimTxQueue(Arc::clone(&wires[port]))))]),
-                counters: Box::new([PortCounters::default()]),
+                counters: Box::new([PortCounters::watched(&place(port), &sampler)]),
                 device: Device::Sim,
                 sequence: std::sync::atomic::AtomicU32::new(0),
                 held: Default::default(),
@@ -91,6 +95,7 @@ impl Bed {
             collector: Collector::new(std::iter::once(Arc::clone(&shared))),
             facts: (0..ports).map(facts).collect(),
             views: (0..ports).map(view).collect(),
+            sampler: Arc::clone(&sampler),
             now: Millis(1000),
             world: 0,
             pool,

@@ -3,11 +3,12 @@
 use crate::conntrack::Conntrack;
 use crate::limits::{FLOOD_MBUFS_MAX, OUTPUTS_MAX, SEGMENT_MIN};
 use crate::meter::Budget;
-use crate::observe::DropReason;
+use crate::observe::{DropReason, Remains};
 use crate::port::PortId;
 use crate::time::Millis;
 use crate::worker::Snapshot;
 use crate::worker::poll::output::Outputs;
+use crate::worker::slow::execute::Origin;
 use crate::worker::slow::forget::Last;
 use vswitch_dpdk::{Mbuf, Mempool};
 
@@ -117,7 +118,7 @@ impl StepContext<'_> {
             Err(reason) => Err(reason),
             Ok(()) => mbuf.copy(self.pool).ok_or(DropReason::NoMbuf),
         };
-        copy.inspect_err(|reason| self.count_drop_out(port, *reason)).ok()
+        copy.inspect_err(|reason| self.count_drop_out(port, *reason, Remains::Packet(mbuf))).ok()
     }
 
     /// A copy of a packet to work on, within the budgets.
@@ -148,20 +149,35 @@ impl StepContext<'_> {
         }
     }
 
-    /// A packet that was to leave by a port was never made.
+    /// A packet that was to leave by a port was never made. `remains`: of which it was to be made.
     #[cold]
-    pub(super) fn count_drop_out(&self, port: PortId, reason: DropReason) {
+    pub(super) fn count_drop_out(&self, port: PortId, reason: DropReason, remains: Remains<'_>) {
         if let Some(view) = self.snapshot.port(port) {
-            view.shared.counters[self.worker].tx_drops[reason.index()].add(1);
+            view.shared.counters[self.worker].tx_drops.count(reason, remains);
         }
     }
 
     /// Something that came in by a port died, though the packet itself may live.
     #[cold]
-    pub(super) fn count_drop_in(&self, port: PortId, reason: DropReason) {
+    pub(super) fn count_drop_in(&self, port: PortId, reason: DropReason, remains: Remains<'_>) {
         if let Some(view) = self.snapshot.port(port) {
-            view.shared.counters[self.worker].rx_drops[reason.index()].add(1);
+            view.shared.counters[self.worker].rx_drops.count(reason, remains);
         }
+    }
+
+    /// [`Self::count_drop_in`], of a packet with a decision.
+    #[cold]
+    pub(super) fn count_decided(&self, origin: &Origin<'_>, reason: DropReason, remains: Remains<'_>) {
+        if let Some(view) = self.snapshot.port(origin.port) {
+            view.shared.counters[self.worker].rx_drops.count_decided(reason, remains, origin.decider);
+        }
+    }
+
+    /// [`Self::drop_in`], of a packet with a decision.
+    #[cold]
+    pub(super) fn drop_decided(&mut self, origin: &Origin<'_>, reason: DropReason, mbuf: Mbuf) {
+        self.count_decided(origin, reason, Remains::Packet(&mbuf));
+        self.outputs.free(mbuf);
     }
 
     /// A packet that came in by a port dies.

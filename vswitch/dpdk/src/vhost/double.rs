@@ -1,8 +1,8 @@
 //! Without DPDK there are no vhost-user ports: opening one says so. The other methods are those of
 //! a port without a guest.
 
-use super::{Negotiated, Offer, Quiesce, Received, Sent, VhostError, ZeroCopy};
-use crate::{Burst, Mempool};
+use super::{Negotiated, Offer, Quiesce, Received, Sent, Unsent, VhostError, ZeroCopy};
+use crate::{Burst, Mbuf, Mempool};
 use std::path::Path;
 
 /// Control side of a socket; there is none.
@@ -69,9 +69,9 @@ impl Rings {
         Received::default()
     }
 
-    pub fn send(&self, _pair: u16, burst: &mut Burst) -> Sent {
-        let down = burst.iter().count() as u64;
+    pub fn send(&self, _pair: u16, burst: &mut Burst, unsent: &mut dyn FnMut(Unsent, &Mbuf)) -> Sent {
+        burst.iter().for_each(|mbuf| unsent(Unsent::Down, mbuf));
         burst.clear();
-        Sent { down, ..Sent::default() }
+        Sent::default()
     }
 }

@@ -250,12 +250,17 @@ pub struct Sent {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Packets for which the ring had no room.
-    pub full: u64,
-    /// Packets that were longer than the guest's next buffer, which cannot be merged with others.
-    pub oversize: u64,
-    /// Packets whose transmit offload did not fit their bytes.
-    pub malformed: u64,
-    /// Packets without a device.
-    pub down: u64,
+}
+
+/// Why the guest's ring did not take a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsent {
+    /// The ring had no room.
+    Full,
+    /// The packet is longer than the guest's next buffer, which cannot be merged with others.
+    Oversize,
+    /// Its transmit offload did not fit its bytes.
+    Malformed,
+    /// There is no device.
+    Down,
 }

@@ -2,9 +2,9 @@
 
 use super::borrowed::{Taking, take};
 use super::shared::{NONE, Shared};
-use super::{Lost, Negotiated, Received, Sent, ZeroCopy, features};
+use super::{Lost, Negotiated, Received, Sent, Unsent, ZeroCopy, features};
 use crate::limits::BURST;
-use crate::{Burst, Mempool};
+use crate::{Burst, Mbuf, Mempool};
 use dpdk_sys as sys;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -133,13 +133,17 @@ impl Rings {
         rc == 0 && self.shared.bad_chains.is_another(pair, packets, next)
     }
 
-    /// Copies a burst into a queue pair of the guest and leaves the burst empty.
-    pub fn send(&self, pair: u16, burst: &mut Burst) -> Sent {
+    /// Copies a burst into a queue pair of the guest and leaves the burst empty. `unsent` sees each
+    /// packet that the ring did not take.
+    pub fn send(&self, pair: u16, burst: &mut Burst, unsent: &mut dyn FnMut(Unsent, &Mbuf)) -> Sent {
         let mut sent = Sent::default();
         let vid = self.shared.vid();
         let len = burst.len();
         let slots = burst.slots_mut().as_mut_ptr().cast::<*mut rte_mbuf>();
         let mut mbufs = [std::ptr::null_mut(); BURST];
+        // By slot: why its packet was not sent. By mbuf: its slot.
+        let mut fates = [None; BURST];
+        let mut places = [0; BURST];
         let mut n = 0;
         for i in 0..len {
             // SAFETY: Option<Mbuf> is a nullable pointer; `i` is a slot.
@@ -147,25 +151,38 @@ impl Rings {
             // SAFETY: null, or an mbuf that the burst owns.
             let Some(mbuf) = (unsafe { raw.as_mut() }) else { continue };
             if !settle_offload(mbuf) {
-                sent.malformed += 1;
+                fates[i] = Some(Unsent::Malformed);
                 continue;
             }
-            mbufs[n] = raw;
+            (mbufs[n], places[n]) = (raw, i);
             n += 1;
         }
+        let mut all = |why: Unsent| places[..n].iter().for_each(|place| fates[*place] = Some(why));
         if vid == NONE {
-            sent.down = n as u64;
+            all(Unsent::Down);
         } else if self.shared.is_remapping() {
-            sent.full = n as u64; // waiting for the library could take long
+            all(Unsent::Full); // waiting for the library could take long
         } else {
-            self.enqueue(vid, 2 * pair, &mut mbufs[..n], &mut sent);
+            self.enqueue(vid, 2 * pair, &mut mbufs[..n], &mut sent, |i, why| fates[places[i]] = Some(why));
+        }
+        for (mbuf, fate) in burst.slots().iter().zip(fates) {
+            if let (Some(mbuf), Some(why)) = (mbuf, fate) {
+                unsent(why, mbuf);
+            }
         }
         burst.clear();
         sent
     }
 
-    /// Copies mbufs into a ring. They are the burst's, and stay there.
-    fn enqueue(&self, vid: c_int, ring: u16, mbufs: &mut [*mut rte_mbuf], sent: &mut Sent) {
+    /// Copies mbufs into a ring. They are the burst's, and stay there. `unsent`: by index.
+    fn enqueue(
+        &self,
+        vid: c_int,
+        ring: u16,
+        mbufs: &mut [*mut rte_mbuf],
+        sent: &mut Sent,
+        mut unsent: impl FnMut(usize, Unsent),
+    ) {
         let mut copy = |mbufs: &mut [*mut rte_mbuf]| {
             #[allow(clippy::cast_possible_truncation)] // at most BURST
             // SAFETY: mbufs that the burst owns and keeps: the library copies them. Offload
@@ -183,13 +200,8 @@ impl Rings {
         // Without mergeable buffers the library stops at a packet that is longer than the next
         // buffer, as if the ring were full. If it takes what is behind, the ring was not.
         let skipped = if rest.is_empty() || features::is_mergeable(self.shared.features()) { 0 } else { copy(rest) };
-        let left = (rest.len() - skipped) as u64;
-        if skipped > 0 {
-            sent.oversize = 1;
-            sent.full = left;
-        } else {
-            sent.full = left + 1;
-        }
+        unsent(taken, if skipped > 0 { Unsent::Oversize } else { Unsent::Full });
+        (taken + 1 + skipped..mbufs.len()).for_each(|i| unsent(i, Unsent::Full));
     }
 }
 

@@ -5,7 +5,7 @@ use crate::action::{DecapOp, Op};
 use crate::cache::slow::validity::Depends;
 use crate::cache::tunnel::decap::is_for_all_flows;
 use crate::group::Group;
-use crate::observe::{Counter, DropReason};
+use crate::observe::{Counter, Decider, DropReason};
 use crate::pipeline::{Credit, Effect, OpCount, Stage, Translation};
 use crate::port::PortId;
 use crate::time::Millis;
@@ -32,6 +32,8 @@ pub struct Megaflow {
     pub(in crate::cache) ops: Box<[Op]>,
     /// Why they die, if they do.
     pub(in crate::cache) drop: Option<DropReason>,
+    /// The last rule that they met.
+    pub(in crate::cache) decider: Option<Decider>,
     /// Index of its bridge when it was made.
     pub(in crate::cache) bridge: usize,
     /// What its packets have in common.
@@ -112,7 +114,8 @@ impl Megaflow {
         hash: u64,
         bridge: usize,
     ) -> Self {
-        let Translation { ops, mask, touched, credits, counts, effects, deps, drop, chooser, .. } = translation;
+        let Translation { ops, mask, touched, credits, counts, effects, deps, drop, decider, chooser, .. } =
+            translation;
         let own = FlowMask(std::array::from_fn(|i| mask.0[i] & !touched.0[i]));
         let out = match (ops.as_slice(), drop) {
             ([Op::Output(port)], None) => *port,
@@ -136,6 +139,7 @@ impl Megaflow {
             hot,
             ops: ops.into(),
             drop,
+            decider,
             bridge,
             matching: SparseMatch::new(key, &mask),
             for_all_flows: is_for_all_flows(&mask),
@@ -305,6 +309,13 @@ impl Megaflow {
     #[must_use]
     pub fn drop_reason(&self) -> Option<DropReason> {
         self.drop
+    }
+
+    /// The last rule that its packets met, or the table that had none for them.
+    #[inline]
+    #[must_use]
+    pub fn decider(&self) -> Option<Decider> {
+        self.decider
     }
 
     /// What its packets have in common.

@@ -32,6 +32,7 @@ pub(in crate::cache) fn again(megaflow: &Megaflow, world: &World, now: Millis) -
     let same = new.cacheable
         && mask.contains(&new.mask)
         && new.drop == megaflow.drop
+        && new.decider == megaflow.decider
         && new.chooser.as_ref().map(Arc::as_ptr) == megaflow.chooser.as_ref().map(Arc::as_ptr)
         && new.deps.port == megaflow.depends.port
         && megaflow.depends.is_apart_from(&new.touched)

@@ -2,7 +2,7 @@
 
 use crate::action::Op;
 use crate::group::{Group, GroupStats};
-use crate::observe::DropReason;
+use crate::observe::{Decider, DropReason};
 use crate::pipeline::{FdbKey, Learned, OpCount, RuleStats, TableStats};
 use crate::port::PortId;
 use std::sync::Arc;
@@ -28,6 +28,8 @@ pub struct Translation {
     pub deps: Deps,
     /// Why nothing (more) happens, if it is a drop that deserves a name.
     pub drop: Option<DropReason>,
+    /// The last rule that the packet met, or the table that had none for it.
+    pub decider: Option<Decider>,
     /// Actions that were executed; some count as several.
     pub work: u32,
     /// May be cached.

@@ -2,7 +2,7 @@
 
 use super::Credit;
 use super::run::{Frame, Translator};
-use crate::observe::DropReason;
+use crate::observe::{Decider, DropReason};
 use crate::pipeline::{Program, Rule};
 use std::sync::Arc;
 use vswitch_flow::action::PortNo;
@@ -64,6 +64,9 @@ impl Translator<'_, '_> {
         if let Some(entry) = entry {
             self.credit(Credit::Table(Arc::clone(&entry.stats), rule.is_some()));
         }
+        let cookie = rule.as_ref().map_or(0, |rule| rule.cookie);
+        let bridge = world.bridges[self.bridge].id;
+        self.out.decider = Some(Decider { cookie, bridge, table, matched: rule.is_some() });
         match &rule {
             Some(rule) => self.credit(Credit::Rule(Arc::clone(&rule.stats))),
             None => self.reason = Some(DropReason::TableMiss),

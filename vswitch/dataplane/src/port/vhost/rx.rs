@@ -2,7 +2,7 @@
 
 use super::Mtu;
 use crate::limits::{BURST, FRAME_MAX};
-use crate::observe::{DropReason, PortCounters};
+use crate::observe::{DropReason, PortCounters, Remains};
 use crate::packet::VnetHdr;
 use vswitch_dpdk::vhost::{GuestMemory, Lost, Negotiated, PAIRS_MAX, Rings, ZeroCopy};
 use vswitch_dpdk::{Burst, Csum, Mbuf, Mempool};
@@ -86,9 +86,9 @@ impl VhostRxQueue {
             match received.lost {
                 None => {}
                 // Nobody knows how long
-                Some(Lost::TooLong) => counters.refuse(DropReason::Oversize, 0),
-                Some(Lost::NoMbuf) => counters.refuse(DropReason::NoMbuf, 0),
-                Some(Lost::BadChain) => counters.refuse(DropReason::VhostDesc, 0),
+                Some(Lost::TooLong) => counters.refuse(DropReason::Oversize, Remains::Nothing),
+                Some(Lost::NoMbuf) => counters.refuse(DropReason::NoMbuf, Remains::Nothing),
+                Some(Lost::BadChain) => counters.refuse(DropReason::VhostDesc, Remains::Nothing),
             }
             self.next = (pair + 1) % u32::from(PAIRS_MAX);
             if received.borrowed > 0 {
@@ -107,9 +107,13 @@ fn own_short(borrowed: &mut Burst, pool: &Mempool, counters: &PortCounters) {
     }
     let mut all = std::mem::take(borrowed);
     for mbuf in all.drain() {
-        match if mbuf.gso_size() == 0 { mbuf.copy(pool) } else { Some(mbuf) } {
-            Some(mbuf) => drop(borrowed.push(mbuf)), // never full: as many as before
-            None => counters.refuse(DropReason::NoMbuf, 0),
+        if mbuf.gso_size() != 0 {
+            drop(borrowed.push(mbuf)); // never full: as many as before
+            continue;
+        }
+        match mbuf.copy(pool) {
+            Some(copy) => drop(borrowed.push(copy)), // as above
+            None => counters.refuse(DropReason::NoMbuf, Remains::Packet(&mbuf)),
         }
     }
 }
@@ -126,7 +130,7 @@ fn keep_good(burst: &mut Burst, start: usize, mtu: &Mtu, rings: &Rings, counters
     for (i, mut mbuf) in all.drain().enumerate() {
         match if i < start { Ok(()) } else { check(&mut mbuf, frame_max, negotiated) } {
             Ok(()) => drop(burst.push(mbuf)), // never full: as many as before
-            Err(reason) => counters.refuse(reason, mbuf.len()),
+            Err(reason) => counters.refuse(reason, Remains::Packet(&mbuf)),
         }
     }
 }

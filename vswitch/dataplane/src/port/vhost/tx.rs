@@ -1,9 +1,9 @@
 //! To the guest.
 
 use super::{Mtu, caps};
-use crate::observe::{DropReason, PortCounters};
+use crate::observe::{DropReason, PortCounters, Remains};
 use crate::packet::{TxCaps, offload};
-use vswitch_dpdk::vhost::Rings;
+use vswitch_dpdk::vhost::{Rings, Unsent};
 use vswitch_dpdk::{Burst, Mbuf};
 
 /// A transmit queue: one of the guest's enabled queue pairs.
@@ -30,14 +30,10 @@ impl VhostTxQueue {
     /// `TxFull` (as `Oversize` if only a longer buffer is missing), everything as `LinkDown` while
     /// no guest takes packets.
     pub fn send(&mut self, burst: &mut Burst, counters: &PortCounters) {
-        let drops = |reason: DropReason, n: u64| {
-            if n > 0 {
-                counters.tx_drops[reason.index()].add(n);
-            }
-        };
+        let dies = |reason: DropReason, mbuf: &Mbuf| counters.tx_drops.count(reason, Remains::Packet(mbuf));
         let pairs = self.rings.send_pairs();
         if pairs == 0 {
-            drops(DropReason::LinkDown, burst.iter().count() as u64);
+            burst.iter().for_each(|mbuf| dies(DropReason::LinkDown, mbuf));
             burst.clear();
             return;
         }
@@ -49,17 +45,23 @@ impl VhostTxQueue {
             for mut mbuf in all.drain() {
                 match prepare(&mut mbuf, frame_max, caps) {
                     Ok(()) => drop(burst.push(mbuf)), // never full: as many as before
-                    Err(reason) => drops(reason, 1),
+                    Err(reason) => dies(reason, &mbuf),
                 }
             }
         }
-        let sent = self.rings.send(nth_set(pairs, self.index), burst);
+        let sent = self.rings.send(nth_set(pairs, self.index), burst, &mut |why, mbuf| dies(reason(why), mbuf));
         counters.tx_packets.add(sent.packets);
         counters.tx_bytes.add(sent.bytes);
-        drops(DropReason::TxFull, sent.full);
-        drops(DropReason::Oversize, sent.oversize);
-        drops(DropReason::VnetHeader, sent.malformed);
-        drops(DropReason::LinkDown, sent.down);
+    }
+}
+
+/// By which reason a packet dies that the guest's ring did not take.
+const fn reason(why: Unsent) -> DropReason {
+    match why {
+        Unsent::Full => DropReason::TxFull,
+        Unsent::Oversize => DropReason::Oversize,
+        Unsent::Malformed => DropReason::VnetHeader,
+        Unsent::Down => DropReason::LinkDown,
     }
 }
 

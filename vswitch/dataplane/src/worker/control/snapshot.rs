@@ -2,7 +2,7 @@
 
 use crate::cache::CacheShared;
 use crate::conntrack::Conntrack;
-use crate::observe::{Counter, PortCounters, PortTotals};
+use crate::observe::{Counter, DropSampler, PortCounters, PortTotals};
 use crate::pipeline::World;
 use crate::port::{Device, PortId, RxQueue, TxQueue};
 use crate::worker::Inbox;
@@ -158,6 +158,8 @@ pub struct Publisher {
     pub inboxes: Box<[Inbox]>,
     /// By worker: its caches, from outside.
     pub caches: Box<[Arc<CacheShared>]>,
+    /// By worker: samples of what died.
+    pub samplers: Arc<[Arc<DropSampler>]>,
     /// All workers' connections.
     pub conntrack: Arc<Conntrack>,
     /// Workers that have panicked.
@@ -178,6 +180,7 @@ impl Publisher {
             hurry: AtomicBool::new(false),
             inboxes: (0..workers).map(|_| Inbox::default()).collect(),
             caches: (0..workers).map(|_| Arc::default()).collect(),
+            samplers: (0..workers).map(|worker| Arc::new(DropSampler::new(worker))).collect(),
             conntrack,
             losses: Losses::new(workers),
         }

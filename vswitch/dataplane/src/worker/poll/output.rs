@@ -1,7 +1,7 @@
 //! Gathers what leaves by each port during a burst, and sends it once at the burst's end.
 
 use crate::limits::{BURST, WORKERS_MAX};
-use crate::observe::{DropReason, PortCounters};
+use crate::observe::{DropReason, Drops, PortCounters, Remains};
 use crate::packet::offload;
 use crate::port::{PortId, Sum};
 use crate::worker::slow::forget::Met;
@@ -121,36 +121,31 @@ impl Outputs {
         // A guest gets its copy of borrowed bytes as it is sent; others may keep an mbuf for as
         // long as they like.
         let may_borrow = device.copies() && self.borrowed_from != Some(port);
-        let (mut oversize, mut lacking) = (0, 0);
         let result = offload::finish(mbuf, caps, pool, &mut |mbuf| {
             if mbuf.gso_size() == 0 && mbuf.len() > frame_max {
-                oversize += 1;
+                counters.tx_drops.count(DropReason::Oversize, Remains::Packet(&mbuf));
                 return;
             }
             let special = !mbuf.is_plain();
-            match if may_borrow || !mbuf.is_borrowed() { Some(mbuf) } else { mbuf.copy(pool) } {
-                Some(mbuf) => self.push(snapshot, port, mbuf, special),
-                None => lacking += 1,
+            if may_borrow || !mbuf.is_borrowed() {
+                return self.push(snapshot, port, mbuf, special);
+            }
+            match mbuf.copy(pool) {
+                Some(copy) => self.push(snapshot, port, copy, special),
+                None => counters.tx_drops.count(DropReason::NoMbuf, Remains::Packet(&mbuf)),
             }
         });
-        counters.tx_drops[DropReason::Oversize.index()].add(oversize);
-        counters.tx_drops[DropReason::NoMbuf.index()].add(lacking);
         match result {
             Ok(Some(done)) => counters.software[done.index()].add(1),
             Ok(None) => {}
-            Err(reason) => counters.tx_drops[reason.index()].add(1),
+            Err(reason) => counters.tx_drops.count_unseen(reason, 1),
         }
     }
 
     /// Frees a packet that died, and counts why.
     #[inline]
-    pub(in crate::worker) fn drop_packet(
-        &mut self,
-        drops: &[crate::observe::Counter; DropReason::COUNT],
-        reason: DropReason,
-        mbuf: Mbuf,
-    ) {
-        drops[reason.index()].add(1);
+    pub(in crate::worker) fn drop_packet(&mut self, drops: &Drops, reason: DropReason, mbuf: Mbuf) {
+        drops.count(reason, Remains::Packet(&mbuf));
         self.free(mbuf);
     }
 

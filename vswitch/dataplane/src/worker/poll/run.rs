@@ -196,6 +196,7 @@ impl Poll {
         self.publisher.inboxes[self.id].attend();
         self.publisher.quiescence().online(self.id);
         let mut clock = time::generation();
+        self.publisher.samplers[self.id].set_now(now);
         while !self.stop.load(Relaxed) {
             self.quiescent_point();
             if clock != time::generation() {
@@ -203,6 +204,7 @@ impl Poll {
                 // that are to see that.
                 clock = time::generation();
                 now = Millis::now();
+                self.publisher.samplers[self.id].set_now(now);
             }
             let (packets, end) = self.turn(&mut burst, now, last);
             self.account(packets, end.wrapping_sub(last));
@@ -210,6 +212,7 @@ impl Poll {
             if end >= next_tick {
                 now = Millis::now();
                 self.stats.heartbeat_ms.set(now.0);
+                self.publisher.samplers[self.id].set_now(now);
                 self.walk.maintain(now);
                 next_tick = end + cycles_per_ms;
             }

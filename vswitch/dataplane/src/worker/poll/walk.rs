@@ -3,7 +3,7 @@
 use crate::cache::{Cache, CacheShared, Megaflow};
 use crate::conntrack::Conntrack;
 use crate::meter::{Budgets, Rates};
-use crate::observe::DropReason;
+use crate::observe::{DropReason, Remains};
 use crate::pipeline::{Bridge, Credit, FailMode, PortFacts, Rule};
 use crate::port::PortId;
 use crate::time::Millis;
@@ -147,7 +147,7 @@ impl Walk {
         let (worker, snapshot) = (self.worker, &self.snapshot);
         self.conntrack.maintain(now, |port, mbuf, reason| {
             if let Some(view) = snapshot.port(port) {
-                view.shared.counters[worker].rx_drops[reason.index()].add(1);
+                view.shared.counters[worker].rx_drops.count(reason, Remains::Packet(&mbuf));
             }
             drop(mbuf);
         });
@@ -191,7 +191,7 @@ impl Walk {
         if learns > 0
             && let Some(view) = self.snapshot.port(port)
         {
-            view.shared.counters[self.worker].rx_drops[DropReason::LearnRate.index()].add(learns);
+            view.shared.counters[self.worker].rx_drops.count_unseen(DropReason::LearnRate, learns);
         }
     }
 

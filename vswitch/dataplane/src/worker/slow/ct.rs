@@ -8,7 +8,7 @@ use crate::action::{CtOp, Op, Packet, Touched};
 use crate::cache::Cache;
 use crate::conntrack::{CtPlace, First, Fragments, Outcome, asked, plainly_seen};
 use crate::limits::{RECIRCULATIONS_MAX, STAGES_ENTERED_MAX};
-use crate::observe::DropReason;
+use crate::observe::{DropReason, Remains};
 use crate::pipeline::translate::dp_hash;
 use crate::pipeline::{Choice, Request, Stage, Start, translate};
 use crate::worker::slow::execute::{Origin, Tracked};
@@ -104,7 +104,7 @@ impl StepContext<'_> {
                 let known = self.known(before_it, op, &verdict, Some(first));
                 if origin.depth >= RECIRCULATIONS_MAX {
                     self.never_decided(known.met);
-                    packets.into_iter().for_each(|one| self.drop_in(origin.port, DropReason::RecircDepth, one.mbuf));
+                    packets.into_iter().for_each(|one| self.drop_decided(origin, DropReason::RecircDepth, one.mbuf));
                     return None;
                 }
                 let (depth, tracked) = (origin.depth + 1, known.tracked());
@@ -124,7 +124,7 @@ impl StepContext<'_> {
             }
             Outcome::Drop(mbuf, reason) => {
                 self.never_decided(before_it);
-                self.drop_in(origin.port, reason, mbuf);
+                self.drop_decided(origin, reason, mbuf);
                 None
             }
         }
@@ -162,7 +162,7 @@ impl StepContext<'_> {
             Ok(mbuf) => self.enter_stage(cache, stage, Packet { mbuf, layers: packet.layers }, known, origin),
             Err(reason) => {
                 self.never_decided(known.met);
-                self.count_drop_in(origin.0.port, reason);
+                self.count_decided(origin.0, reason, Remains::Packet(&packet.mbuf));
             }
         }
         Some(packet)
@@ -180,7 +180,7 @@ impl StepContext<'_> {
         self.stages_entered += 1;
         if origin.depth >= RECIRCULATIONS_MAX || self.stages_entered > STAGES_ENTERED_MAX {
             self.never_decided(known.met);
-            return self.drop_in(origin.port, DropReason::RecircDepth, packet.mbuf);
+            return self.drop_decided(origin, DropReason::RecircDepth, packet.mbuf);
         }
         // As much as there is of the key that it had in its last stage.
         let own = origin.metadata.filter(|_| origin.touched <= Touched::Hop && known.leaves_bytes() && packet.has_l4());
@@ -190,7 +190,7 @@ impl StepContext<'_> {
         };
         let Some(packet) = self.key_in(stage, packet, known, origin, (own.is_some(), &mut key)) else {
             self.never_decided(known.met);
-            return self.count_drop_in(origin.port, DropReason::NoMbuf);
+            return self.count_decided(origin, DropReason::NoMbuf, Remains::Nothing);
         };
         let world = &*self.snapshot.world;
         let mut origin = Origin {
@@ -203,6 +203,7 @@ impl StepContext<'_> {
             tracked: known.tracked(),
             came: origin.came,
             replay: origin.replay,
+            decider: None,
         };
         let (bridge, now) = (stage.frozen.bridge, self.now);
         let learns = Some(&self.budget.learns);

@@ -3,7 +3,7 @@
 use crate::action::{CheckLen, Op, Packet, PacketInOp, Touched};
 use crate::cache::Cache;
 use crate::meter::{Meter, MeterVerdict};
-use crate::observe::DropReason;
+use crate::observe::{Decider, DropReason, Remains};
 use crate::packet::offload;
 use crate::pipeline::{Fate, PacketIn};
 use crate::port::PortId;
@@ -39,6 +39,8 @@ pub(in crate::worker) struct Origin<'a> {
     pub(in crate::worker) came: CameIn<'a>,
     /// It takes a path that another packet took before.
     pub(in crate::worker) replay: Option<Replay<'a>>,
+    /// The last rule that its present decision met.
+    pub(in crate::worker) decider: Option<Decider>,
 }
 
 /// What a `ct()` said of a packet.
@@ -75,6 +77,7 @@ impl Origin<'_> {
             tracked: Tracked::default(),
             came: None,
             replay: None,
+            decider: None,
         }
     }
 
@@ -226,7 +229,7 @@ impl StepContext<'_> {
                 if reason != DropReason::Meter {
                     self.never_decided(origin.tracked.met);
                 }
-                return self.drop_in(origin.port, reason, packet.mbuf);
+                return self.drop_decided(origin, reason, packet.mbuf);
             }
         }
         self.outputs.free(packet.mbuf);
@@ -236,7 +239,7 @@ impl StepContext<'_> {
     fn execute_copy(&mut self, cache: Option<&mut Cache>, ops: &[Op], packet: &Packet, origin: &Origin<'_>) {
         match self.copy_within_budget(&packet.mbuf) {
             Ok(mbuf) => self.execute(cache, ops, Packet { mbuf, layers: packet.layers }, &mut { *origin }),
-            Err(reason) => self.count_drop_in(origin.port, reason),
+            Err(reason) => self.count_decided(origin, reason, Remains::Packet(&packet.mbuf)),
         }
     }
 
@@ -252,7 +255,7 @@ impl StepContext<'_> {
         });
         match cut {
             Ok(cut) => self.output(port, origin.port, cut),
-            Err(reason) => self.count_drop_out(port, reason),
+            Err(reason) => self.count_drop_out(port, reason, Remains::Packet(mbuf)),
         }
     }
 
@@ -297,14 +300,14 @@ impl StepContext<'_> {
         let Some(bridge) = self.snapshot.world.bridges.get(op.bridge) else { return };
         if op.meter.as_ref().is_some_and(|meter| meter.run(mbuf.len(), self.now) == MeterVerdict::Drop) {
             bridge.packet_ins.refuse(op.controller, op.reason, self.worker, Fate::Metered);
-            return self.count_drop_in(origin.port, DropReason::Meter);
+            return self.count_decided(origin, DropReason::Meter, Remains::Packet(mbuf));
         }
         if !bridge.packet_ins.is_wanted(op.controller, op.reason) {
             return;
         }
         if !op.metered && !self.budget.packet_ins.take(self.now) {
             bridge.packet_ins.refuse(op.controller, op.reason, self.worker, Fate::Limited);
-            return self.count_drop_in(origin.port, DropReason::PacketInRate);
+            return self.count_decided(origin, DropReason::PacketInRate, Remains::Packet(mbuf));
         }
         // What a controller sees has its checksum, as on a wire.
         let packet = if mbuf.needs_offload() {
@@ -314,7 +317,7 @@ impl StepContext<'_> {
         };
         let packet = match packet {
             Ok(packet) => packet,
-            Err(reason) => return self.count_drop_in(origin.port, reason),
+            Err(reason) => return self.count_decided(origin, reason, Remains::Packet(mbuf)),
         };
         let mut metadata = origin.metadata().metadata_with(&op.metadata, &op.defined);
         metadata.set(Field::RecircId, 0);

@@ -10,7 +10,7 @@
 //! it. No answer is answered ([`crate::packet::refusal`]), so none leads to another.
 
 use crate::action::{Packet, RejectOp};
-use crate::observe::DropReason;
+use crate::observe::{DropReason, Remains};
 use crate::packet::refusal::{Refusal, refuse};
 use crate::packet::too_big::QUOTED_MAX;
 use crate::pipeline::{Received, Start};
@@ -99,7 +99,7 @@ impl StepContext<'_> {
     #[inline(never)]
     pub(in crate::worker) fn reject(&mut self, op: &RejectOp, packet: &Packet, origin: &Origin<'_>) {
         if op.ends {
-            self.count_drop_in(origin.port, DropReason::PathMtu);
+            self.count_decided(origin, DropReason::PathMtu, Remains::Packet(&packet.mbuf));
         }
         let Some(front) = origin.came else { return };
         // Whom it came from nobody knows, then.
@@ -110,7 +110,7 @@ impl StepContext<'_> {
             return;
         }
         if !self.budget.rejects.take(self.now) {
-            return self.count_drop_in(origin.port, DropReason::RejectRate);
+            return self.count_decided(origin, DropReason::RejectRate, Remains::Packet(&packet.mbuf));
         }
         let Reject { reset, icmp, icmp6, mtu, .. } = *op.reject;
         let how = Refusal { reset, icmp, icmp6, mtu };
@@ -120,7 +120,7 @@ impl StepContext<'_> {
         let Some(shown) = front.restore(packet, &mut buffer) else { return };
         let Some(answer) = refuse(shown, front.whole, how) else { return };
         let Some(mbuf) = self.pool.mbuf_from(&answer) else {
-            return self.count_drop_in(origin.port, DropReason::NoMbuf);
+            return self.count_decided(origin, DropReason::NoMbuf, Remains::Bytes(&answer));
         };
         if let Err(reason) = self.spend(&mbuf) {
             return self.drop_in(origin.port, reason, mbuf);

@@ -4,7 +4,7 @@
 use crate::action::{Packet, Touched};
 use crate::cache::{Cache, Compact, Megaflow, looks_back};
 use crate::limits::{FRAME_MIN, HEAD_LEN};
-use crate::observe::{DropReason, Fallback};
+use crate::observe::{DropReason, Fallback, Remains};
 use crate::pipeline::translate::dp_hash;
 use crate::pipeline::{Choice, PortFacts, Request, Start, Translation, choose, translate};
 use crate::port::PortId;
@@ -217,6 +217,7 @@ impl StepContext<'_> {
         origin: &mut Origin<'_>,
     ) {
         let (ops, drop) = (megaflow.ops(), megaflow.drop_reason());
+        origin.decider = megaflow.decider();
         if origin.came.is_none() && megaflow.looks_back() {
             self.carry_out_first(cache, ops, drop, packet, origin);
         } else {
@@ -252,12 +253,13 @@ impl StepContext<'_> {
             self.never_decided(origin.tracked.met);
         }
         match drop {
-            Some(reason) if ops.is_empty() => self.drop_in(origin.port, reason, packet.mbuf),
+            Some(reason) if ops.is_empty() => self.drop_decided(origin, reason, packet.mbuf),
             drop => {
-                self.execute(cache, ops, packet, origin);
                 if let Some(reason) = drop {
-                    self.count_drop_in(origin.port, reason);
+                    // Now, as afterwards it is gone.
+                    self.count_decided(origin, reason, Remains::Packet(&packet.mbuf));
                 }
+                self.execute(cache, ops, packet, origin);
             }
         }
     }
@@ -276,7 +278,9 @@ impl StepContext<'_> {
         }
         let mut key = FlowKey::default();
         key.set(Field::InPort, facts.number.into());
-        let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
+        let Some(packet) = self.parse(mbuf, &mut key) else {
+            return self.count_drop_in(port, DropReason::NoMbuf, Remains::Nothing);
+        };
         let packet = match self.open(cache, (port, facts), &key, packet, compact) {
             Ok(()) => return,
             Err(same) => same,
@@ -429,7 +433,9 @@ impl StepContext<'_> {
         start: Start<'_>,
         mbuf: Mbuf,
     ) {
-        let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(port, DropReason::NoMbuf) };
+        let Some(packet) = self.parse(mbuf, &mut key) else {
+            return self.count_drop_in(port, DropReason::NoMbuf, Remains::Nothing);
+        };
         let learns = Some(&self.budget.learns);
         let side_effects = !self.telling;
         let request = Request { bridge, key: &key, start, now: self.now, side_effects, learns, choice: Choice::ByHash };
@@ -450,6 +456,7 @@ impl StepContext<'_> {
         origin: &mut Origin<'_>,
     ) {
         let len = packet.mbuf.len() as u64;
+        origin.decider = translation.decider;
         for credit in &translation.credits {
             credit.add(1, len, self.now);
         }

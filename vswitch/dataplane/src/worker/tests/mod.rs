@@ -16,6 +16,7 @@ mod programs;
 mod refused;
 mod revalidated;
 mod same_port;
+mod sampled;
 mod segmented;
 mod segmented_tunnels;
 mod storm;

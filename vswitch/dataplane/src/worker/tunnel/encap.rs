@@ -6,7 +6,7 @@
 use crate::action::{DecapOp, EncapOp, Op, Packet, Touched};
 use crate::cache::{Cache, Compact};
 use crate::limits::{FRAME_MIN, HEAD_LEN, TUNNEL_DEPTH_MAX};
-use crate::observe::{DropReason, Fallback, Software};
+use crate::observe::{DropReason, Fallback, Remains, Software};
 use crate::packet::checksum::{self, Sum};
 use crate::packet::{TxCaps, offload};
 use crate::pipeline::{Choice, PortFacts, Request, Start};
@@ -78,7 +78,7 @@ impl StepContext<'_> {
         // The checksum outside is another one: that of the packet must be there, and a long packet
         // must be short ones.
         if let Err(reason) = offload::finish(whole, TxCaps::default(), self.pool, &mut |piece| pieces.push(piece)) {
-            self.count_drop_out(op.port, reason);
+            self.count_drop_out(op.port, reason, Remains::Nothing);
         }
         if pieces.iter().all(|piece| piece.len() <= room) {
             return pieces;
@@ -281,7 +281,7 @@ impl StepContext<'_> {
         // A train of UDP datagrams: each is a packet of its own.
         let mut pieces = Vec::new();
         if let Err(reason) = offload::finish(packet.mbuf, TxCaps::default(), self.pool, &mut |one| pieces.push(one)) {
-            self.count_drop_in(op.vtep, reason);
+            self.count_drop_in(op.vtep, reason, Remains::Nothing);
         }
         for piece in pieces {
             self.unwrap_one(cache.as_deref_mut(), op, piece, origin);
@@ -300,14 +300,14 @@ impl StepContext<'_> {
     ) {
         match self.copy_within_budget(&packet.mbuf) {
             Ok(mbuf) => self.decapsulate(cache, op, Packet { mbuf, layers: packet.layers }, origin),
-            Err(reason) => self.count_drop_in(op.vtep, reason),
+            Err(reason) => self.count_drop_in(op.vtep, reason, Remains::Packet(&packet.mbuf)),
         }
     }
 
     fn unwrap_one(&mut self, mut cache: Option<&mut Cache>, op: DecapOp, mbuf: Mbuf, origin: Origin<'_>) {
         let mut mbuf = match self.in_one_piece(mbuf) {
             Some(mbuf) => mbuf,
-            None => return self.count_drop_in(op.vtep, DropReason::NoMbuf),
+            None => return self.count_drop_in(op.vtep, DropReason::NoMbuf, Remains::Nothing),
         };
         if let Some(max) = op.max.filter(|max| usize::from(*max) < mbuf.len()) {
             match mbuf.copy_front(max.into(), self.pool) {
@@ -434,7 +434,9 @@ impl StepContext<'_> {
         depth: u32,
         inside: Option<&Compact>,
     ) {
-        let Some(packet) = self.parse(mbuf, &mut key) else { return self.count_drop_in(id, DropReason::NoMbuf) };
+        let Some(packet) = self.parse(mbuf, &mut key) else {
+            return self.count_drop_in(id, DropReason::NoMbuf, Remains::Nothing);
+        };
         let mut origin =
             Origin { metadata: Some(&key), touched: Touched::Nothing, depth, ..Origin::of(id, facts.number) };
         let learns = Some(&self.budget.learns);

@@ -1,7 +1,7 @@
 //! Next hops of tunnels: how they are asked, and what they say.
 
 use crate::action::{Packet, Question};
-use crate::observe::DropReason;
+use crate::observe::{DropReason, Remains};
 use crate::packet::{Arp, Mac, arp};
 use crate::pipeline::Start;
 use crate::port::PortId;
@@ -36,7 +36,7 @@ impl StepContext<'_> {
         let facts = self.snapshot.world.ports.get(op.vtep.index()).and_then(Option::as_ref);
         let Some(facts) = facts.filter(|facts| facts.admin_up && !self.asking) else { return };
         let Some(mbuf) = self.pool.mbuf_from(&op.frame) else {
-            return self.count_drop_in(op.vtep, DropReason::NoMbuf);
+            return self.count_drop_in(op.vtep, DropReason::NoMbuf, Remains::Bytes(&op.frame));
         };
         let mut key = FlowKey::default();
         key.set(Field::InPort, facts.number.into());

@@ -9,7 +9,7 @@
 
 use crate::action::{EncapOp, Op};
 use crate::limits::{L2_OVERHEAD, SEGMENT_MIN};
-use crate::observe::DropReason;
+use crate::observe::{DropReason, Remains};
 use crate::packet::{Headers, L4, fragment, offload, too_big};
 use crate::pipeline::Start;
 use crate::port::PortId;
@@ -102,7 +102,9 @@ impl StepContext<'_> {
         let front = &mut front[..mbuf.len().min(too_big::QUOTED_MAX)];
         let message = mbuf.read(0, front).then(|| too_big::too_big(front, mbuf.len(), mtu)).flatten();
         let Some(message) = message else { return };
-        let Some(mbuf) = self.pool.mbuf_from(&message) else { return self.count_drop_in(op.port, DropReason::NoMbuf) };
+        let Some(mbuf) = self.pool.mbuf_from(&message) else {
+            return self.count_drop_in(op.port, DropReason::NoMbuf, Remains::Bytes(&message));
+        };
         // As if the other end of the tunnel had sent it.
         let mut key = FlowKey::default();
         key.set(Field::InPort, facts.number.into());

@@ -13,7 +13,7 @@
 
 use crate::action::{AskOp, EncapOp, Packet};
 use crate::limits::{WAITING_MBUFS_MAX, WAITING_MS};
-use crate::observe::DropReason;
+use crate::observe::{DropReason, Remains};
 use crate::pipeline::translate::dp_hash;
 use crate::pipeline::{Choice, Request, Start, translate};
 use crate::port::PortId;
@@ -86,7 +86,7 @@ impl StepContext<'_> {
     #[inline(never)]
     pub(in crate::worker) fn ask(&mut self, op: &Arc<AskOp>, packet: &Packet) {
         if self.asking {
-            return self.count_drop_out(op.port, DropReason::NoNeighbour);
+            return self.count_drop_out(op.port, DropReason::NoNeighbour, Remains::Packet(&packet.mbuf));
         }
         if let Some(bridge) = self.bridge_of(op.question.vtep)
             && self.snapshot.world.tunnels.neighbours.ask(bridge, op.question.ip, self.now.0)
@@ -94,14 +94,14 @@ impl StepContext<'_> {
             self.send_question(&op.question);
         }
         if !self.outputs.waiting.has_room(op, packet.mbuf.nb_segs()) {
-            return self.count_drop_out(op.port, DropReason::NoNeighbour);
+            return self.count_drop_out(op.port, DropReason::NoNeighbour, Remains::Packet(&packet.mbuf));
         }
         match self.copy_within_budget(&packet.mbuf) {
             Ok(mbuf) => {
                 let (layers, since, world) = (packet.layers, self.now, self.snapshot.world.number);
                 self.outputs.waiting.push(Held { mbuf, layers, op: Arc::clone(op), since, world });
             }
-            Err(reason) => self.count_drop_out(op.port, reason),
+            Err(reason) => self.count_drop_out(op.port, reason, Remains::Packet(&packet.mbuf)),
         }
     }
 

@@ -109,7 +109,7 @@ impl Port {
     }
 
     fn dropped(&self, reason: DropReason) -> (u64, u64) {
-        (self.counters.rx_drops[reason.index()].get(), self.counters.tx_drops[reason.index()].get())
+        (self.counters.rx_drops.get(reason), self.counters.tx_drops.get(reason))
     }
 }
 

@@ -1,0 +1,249 @@
+//! What a worker keeps of packets that died: a few whole samples a second, for those who watch.
+//!
+//! **Where in the walk**: behind the one counter of a drop ([`super::Drops`]), nowhere else.
+//!
+//! **Design**: a worker puts samples into a bounded queue of its own, and the control side empties
+//! it. A sample is a plain struct that is copied; the only thing shared is the name of its port. A
+//! reason gets at most a rate of samples per second of the worker's clock. What is beyond that is
+//! counted as suppressed, what found the queue full as lost.
+//!
+//! **Limits**: [`DROP_SAMPLES_QUEUED`] samples per worker, [`SAMPLE_BYTES`] bytes of each packet.
+//! While nobody watches a drop costs one relaxed load.
+//!
+//! **Threads**: one worker writes; any thread may set the rate, read the counters and take samples.
+
+use super::{Counter, DropReason};
+use crate::limits::{DROP_SAMPLES_QUEUED, SAMPLE_BYTES};
+use crate::time::Millis;
+use crossbeam_queue::ArrayQueue;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use vswitch_dpdk::Mbuf;
+
+/// Which way a packet was going, as its port sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Direction {
+    /// It came in by the port.
+    In,
+    /// It was to leave by the port.
+    Out,
+}
+
+impl Direction {
+    /// Name in JSON and command output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::In => "in",
+            Self::Out => "out",
+        }
+    }
+}
+
+/// The port that a drop is counted at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DropPlace {
+    /// Index of the port.
+    pub port: usize,
+    /// Its name.
+    pub name: String,
+    /// Name of its bridge.
+    pub bridge: String,
+}
+
+/// What decided that a packet dies: the last rule that it met, or the table that had none for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decider {
+    /// Cookie of the rule; 0 without one.
+    pub cookie: u64,
+    /// Number of the bridge ([`crate::pipeline::Bridge::id`]).
+    pub bridge: u32,
+    /// Number of the table.
+    pub table: u8,
+    /// There was a rule.
+    pub matched: bool,
+}
+
+/// What is at hand of a packet that dies.
+#[derive(Clone, Copy, Debug)]
+pub enum Remains<'a> {
+    /// Nothing: it was never read, or is gone already.
+    Nothing,
+    /// Its bytes.
+    Bytes(&'a [u8]),
+    /// The packet, in however many segments.
+    Packet(&'a Mbuf),
+}
+
+impl Remains<'_> {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Packet(mbuf) => mbuf.len(),
+        }
+    }
+
+    /// Copies the first bytes; returns how many.
+    fn copy(&self, into: &mut [u8; SAMPLE_BYTES]) -> usize {
+        let len = self.len().min(SAMPLE_BYTES);
+        let read = match self {
+            Self::Nothing => false,
+            Self::Bytes(bytes) => {
+                into[..len].copy_from_slice(&bytes[..len]);
+                true
+            }
+            Self::Packet(mbuf) => mbuf.read(0, &mut into[..len]),
+        };
+        if read { len } else { 0 }
+    }
+}
+
+/// A packet that died.
+#[derive(Clone, Debug)]
+pub struct DropSample {
+    /// Why.
+    pub reason: DropReason,
+    /// Where it is counted.
+    pub place: Arc<DropPlace>,
+    /// Which way it was going.
+    pub direction: Direction,
+    /// Index of the worker.
+    pub worker: usize,
+    /// When, by the worker's clock: to the millisecond.
+    pub at: Millis,
+    /// What decided so, where a decision did.
+    pub decider: Option<Decider>,
+    /// Bytes of the whole packet; 0 where it was not at hand.
+    pub len: usize,
+    bytes: [u8; SAMPLE_BYTES],
+    copied: usize,
+}
+
+impl DropSample {
+    /// The first bytes of the packet; none where it was not at hand.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.copied]
+    }
+}
+
+/// What one reason has had of the present second.
+#[derive(Debug, Default)]
+struct Share {
+    /// Second of the worker's clock, plus 1; 0: none yet.
+    second: Counter,
+    taken: Counter,
+    suppressed: Counter,
+    lost: Counter,
+}
+
+/// The samples of one worker.
+#[derive(Debug)]
+pub struct DropSampler {
+    /// Samples per second and reason; 0: nobody watches.
+    rate: AtomicU32,
+    worker: usize,
+    /// Milliseconds of the worker's clock.
+    now: Counter,
+    shares: [Share; DropReason::COUNT],
+    queue: ArrayQueue<DropSample>,
+}
+
+impl DropSampler {
+    /// Of a worker that nobody watches.
+    #[must_use]
+    pub fn new(worker: usize) -> Self {
+        Self {
+            rate: AtomicU32::new(0),
+            worker,
+            now: Counter::default(),
+            shares: std::array::from_fn(|_| Share::default()),
+            queue: ArrayQueue::new(DROP_SAMPLES_QUEUED),
+        }
+    }
+
+    /// Sets how many samples a reason may have per second; 0: none, and drops cost nothing.
+    pub fn set_rate(&self, rate: u32) {
+        self.rate.store(rate, Relaxed);
+    }
+
+    /// Samples that a reason may have per second; 0: nobody watches.
+    #[inline]
+    #[must_use]
+    pub fn rate(&self) -> u32 {
+        self.rate.load(Relaxed)
+    }
+
+    /// The worker has read its clock.
+    #[inline]
+    pub fn set_now(&self, now: Millis) {
+        self.now.set(now.0);
+    }
+
+    /// The oldest sample. The control side.
+    #[must_use]
+    pub fn take(&self) -> Option<DropSample> {
+        self.queue.pop()
+    }
+
+    /// Drops of a reason that were counted while it had its share, since the worker started.
+    #[must_use]
+    pub fn suppressed(&self, reason: DropReason) -> u64 {
+        self.shares[reason.index()].suppressed.get()
+    }
+
+    /// Drops of a reason that found the queue full, since the worker started.
+    #[must_use]
+    pub fn lost(&self, reason: DropReason) -> u64 {
+        self.shares[reason.index()].lost.get()
+    }
+
+    /// Packets died, of which one is at hand. The worker.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn sample(&self, place: &Arc<DropPlace>, direction: Direction, died: &Died<'_>) {
+        let rate = self.rate().into();
+        let at = Millis(self.now.get());
+        let share = &self.shares[died.reason.index()];
+        let second = at.0 / 1000 + 1;
+        if share.second.get() != second {
+            share.second.set(second);
+            share.taken.set(0);
+        }
+        if share.taken.get() >= rate {
+            share.suppressed.add(died.packets);
+            return;
+        }
+        share.taken.add(1);
+        share.suppressed.add(died.packets - 1);
+        let mut bytes = [0; SAMPLE_BYTES];
+        let copied = died.remains.copy(&mut bytes);
+        let sample = DropSample {
+            reason: died.reason,
+            place: Arc::clone(place),
+            direction,
+            worker: self.worker,
+            at,
+            decider: died.decider,
+            len: died.remains.len(),
+            bytes,
+            copied,
+        };
+        // The name that comes back has an owner at the port: nothing is freed here.
+        if self.queue.push(sample).is_err() {
+            share.lost.add(1);
+        }
+    }
+}
+
+/// Packets that died of one reason; one of them is at hand, or none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Died<'a> {
+    pub(super) reason: DropReason,
+    /// How many; not 0.
+    pub(super) packets: u64,
+    pub(super) remains: Remains<'a>,
+    pub(super) decider: Option<Decider>,
+}
