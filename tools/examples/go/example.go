@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	antrea "vswitch.example/antrea/v1"
-	vswitch "vswitch.example/vswitch/v1"
+	antrea "vswitch.io/api/antrea/v1"
+	vswitch "vswitch.io/api/vswitch/v1"
 )
 
 const (
