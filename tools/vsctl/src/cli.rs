@@ -2,6 +2,7 @@
 
 mod antrea;
 mod conntrack;
+mod doctor;
 mod pipeline;
 mod tunnel;
 
@@ -9,6 +10,7 @@ pub(crate) use antrea::{
     Antrea, By, Events, Object, RecordVerdict, Records, Rules, TraceFlow, TraceFlowEnd, TraceFlowProtocol, kind_word,
 };
 pub(crate) use conntrack::{Connections, Conntrack, Shown};
+pub(crate) use doctor::Doctor;
 pub(crate) use pipeline::{
     Bytes, CacheState, DumpFlows, Id, Lines, Monitor, Names, OptionalText, Pipeline, Testing, Text,
 };
@@ -23,7 +25,7 @@ use std::time::Duration;
 pub(crate) const DEFAULT_SOCKET: &str = "/run/vswitch/vswitch.sock";
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 done; 1 the switch refused; 2 wrong usage, or diff-flows found differences; 3 vswitchd cannot be reached or does not answer.
+Exit codes: 0 done; 1 the switch refused; 2 wrong usage, diff-flows found differences, or doctor found something bad; 3 vswitchd cannot be reached or does not answer.
 The environment variable VSWITCH_SOCKET names the socket where --socket is not given.";
 
 /// Shows and changes a running vswitchd.
@@ -267,6 +269,9 @@ pub(crate) enum Command {
     },
     /// Show how each part of the switch is, and why.
     HealthShow,
+    /// Find what is wrong with this machine and its switch, and say how to fix it (exit code 1: it
+    /// could be better; 2: the switch does not start or does not forward).
+    Doctor(Doctor),
     /// Show the versions of vsctl and, if it can be reached, vswitchd.
     Version,
     /// Print a completion script.

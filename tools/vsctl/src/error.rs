@@ -45,6 +45,9 @@ pub(crate) enum Error {
         /// What the kernel said.
         error: io::Error,
     },
+    /// The machine or its switch has faults. The answer, which tells them, is printed already.
+    #[error("the machine or its switch has faults")]
+    Diagnosed(u8),
     /// Flows differ. The answer is printed already.
     #[error("the flows differ")]
     Differ,
@@ -72,6 +75,7 @@ impl Error {
             Self::Unreachable { .. } => 3,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Differ => 2, // as ovs-ofctl
+            Self::Diagnosed(code) => *code,
             Self::Refused(_) | Self::Updates { .. } | Self::Input { .. } | Self::Unhealthy | Self::Output(_) => 1,
         }
     }
@@ -87,6 +91,7 @@ impl Error {
             Self::Input { .. } => "INPUT",
             Self::Unhealthy => "UNHEALTHY",
             Self::Differ => "DIFFER",
+            Self::Diagnosed(_) => "DIAGNOSED",
             Self::Output(_) => "OUTPUT",
         }
     }
@@ -119,7 +124,7 @@ impl Error {
             Self::Usage(error) if !as_json || error.exit_code() == 0 => error.print(),
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Self::Unhealthy if !as_json => Ok(()),
-            Self::Differ => Ok(()),
+            Self::Differ | Self::Diagnosed(_) => Ok(()),
             _ if as_json => writeln!(io::stderr().lock(), "{}", self.json()),
             _ => writeln!(io::stderr().lock(), "{}", self.text()),
         };

@@ -12,6 +12,7 @@
 mod cli;
 mod client;
 mod commands;
+mod doctor;
 mod error;
 mod output;
 #[cfg_attr(not(test), allow(dead_code))] // no verb writes captures yet

@@ -5,6 +5,7 @@ mod antrea;
 mod bridge;
 mod caps;
 mod conntrack;
+mod doctor;
 mod events;
 mod fdb;
 mod health;
@@ -107,6 +108,7 @@ async fn ask<'a>(client: &'a Client, cli: &'a Cli, out: &'a mut dyn Write) -> Re
         Command::Capabilities => about::capabilities(client).await,
         Command::Health { part } => health::health(client, part.as_deref()).await,
         Command::HealthShow => health::show(client).await,
+        Command::Doctor(args) => doctor::examine(client, args).await,
         Command::Version => about::version(client).await,
         Command::Completion { shell } => Ok(Box::new(shell::completion(*shell))),
         Command::Man { verb } => Ok(Box::new(shell::man(verb.as_deref())?)),
