@@ -39,6 +39,7 @@ pub mod realized;
 pub mod resolve;
 pub mod run;
 pub mod serving;
+pub mod signals;
 pub mod source;
 pub mod sources;
 #[cfg(feature = "cluster")]

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 use vswitch_agent::cli::Cli;
-use vswitch_agent::run;
+use vswitch_agent::{run, signals};
 
 /// What is logged by default. What the client of the API server logs, the agent tells itself.
 const LEVEL: &str = "info,kube_client=off,kube_runtime=off";
@@ -18,7 +18,10 @@ fn main() -> ExitCode {
     logs.with_ansi(io::stderr().is_terminal()).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     match runtime {
-        Ok(runtime) => ExitCode::from(runtime.block_on(run::run(&cli, &mut io::stdout()))),
+        Ok(runtime) => ExitCode::from(runtime.block_on(async {
+            signals::ignore_unused();
+            run::run(&cli, &mut io::stdout()).await
+        })),
         Err(error) => {
             tracing::error!("no runtime: {error}");
             ExitCode::FAILURE

@@ -12,12 +12,12 @@ use crate::probe::{Condition, Probe};
 use crate::problem::Problem;
 use crate::project::text;
 use crate::serving::Serving;
+use crate::signals::Stop;
 use crate::sources;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use vswitch_net_types::shown;
 use vswitch_proto::antrea::v1::Kind;
@@ -212,8 +212,7 @@ async fn watch(
     (mut health, mut cni): (Health, Option<Cni>),
     (period, wake): (Duration, &Notify),
 ) -> u8 {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
+    let Ok(mut stop) = Stop::listen() else {
         tracing::error!("signals cannot be waited for");
         return WRONG;
     };
@@ -255,7 +254,7 @@ async fn watch(
         refusals = if refusals == was_refused { 0 } else { refusals.min(REFUSED_MAX) };
         let pause = period.max(Duration::from_secs(refusals.into()));
         let wake = (refusals == 0).then_some(wake);
-        if stopped(&mut interrupt, &mut terminate, pause, wake).await {
+        if stopped(&mut stop, pause, wake).await {
             return 0;
         }
         if agent.scan() {
@@ -266,7 +265,7 @@ async fn watch(
 
 /// Waits for a period, or until something is new; whether to stop. What the switch has stays in
 /// force.
-async fn stopped(interrupt: &mut Signal, terminate: &mut Signal, period: Duration, wake: Option<&Notify>) -> bool {
+async fn stopped(stop: &mut Stop, period: Duration, wake: Option<&Notify>) -> bool {
     let news = async {
         match wake {
             Some(wake) => wake.notified().await,
@@ -276,8 +275,7 @@ async fn stopped(interrupt: &mut Signal, terminate: &mut Signal, period: Duratio
     tokio::select! {
         () = tokio::time::sleep(period) => false,
         () = news => false,
-        _ = interrupt.recv() => true,
-        _ = terminate.recv() => true,
+        () = stop.asked() => true,
     }
 }
 

@@ -8,12 +8,12 @@ use super::state::State;
 use super::wake;
 use crate::cli::Cli;
 use crate::drive::{Client, DriveError};
+use crate::signals::Stop;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 use vswitch_net_types::shown;
 use vswitch_proto::antrea::v1::HostPlan;
@@ -164,8 +164,7 @@ impl Follower<'_> {
     }
 
     async fn follow(&mut self, period: Duration) -> u8 {
-        let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-        else {
+        let Ok(mut stop) = Stop::listen() else {
             tracing::error!("signals cannot be waited for");
             return WRONG;
         };
@@ -185,8 +184,7 @@ impl Follower<'_> {
             tokio::select! {
                 () = tokio::time::sleep(period) => {}
                 () = wake.notified() => tokio::time::sleep(SETTLE).await,
-                _ = interrupt.recv() => return 0,
-                _ = terminate.recv() => return 0,
+                () = stop.asked() => return 0,
             }
         }
     }
