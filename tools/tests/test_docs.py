@@ -116,7 +116,7 @@ def keys(table, name=""):
         path = f"{name}.{key}" if name else key
         yield path
         for inner in value if isinstance(value, list) else [value]:
-            if isinstance(inner, dict) and key not in ("options", "external_ids", "timeouts"):
+            if isinstance(inner, dict) and key not in ("options", "external_ids", "timeouts", "tables", "static_macs"):
                 yield from keys(inner, path)
 
 

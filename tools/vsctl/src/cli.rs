@@ -1,16 +1,20 @@
 //! What can be asked: the arguments.
 
 mod antrea;
+mod config;
 mod conntrack;
 mod doctor;
+mod log;
 mod pipeline;
 mod tunnel;
 
 pub(crate) use antrea::{
     Antrea, By, Events, Object, RecordVerdict, Records, Rules, TraceFlow, TraceFlowEnd, TraceFlowProtocol, kind_word,
 };
+pub(crate) use config::Config;
 pub(crate) use conntrack::{Connections, Conntrack, Shown};
 pub(crate) use doctor::Doctor;
+pub(crate) use log::Log;
 pub(crate) use pipeline::{
     Bytes, CacheState, DumpFlows, Id, Lines, Monitor, Names, OptionalText, Pipeline, Testing, Text,
 };
@@ -258,6 +262,20 @@ pub(crate) enum Command {
     },
     /// Show which lines the log of the switch has lost, and whether its reader reads.
     LogShow,
+    /// Show the configuration in force, or change it as a whole.
+    #[command(arg_required_else_help = true)]
+    Config {
+        /// What to show or do.
+        #[command(subcommand)]
+        verb: Config,
+    },
+    /// Show or change what the switch logs.
+    #[command(arg_required_else_help = true)]
+    Log {
+        /// What to show or do.
+        #[command(subcommand)]
+        verb: Log,
+    },
     /// List why packets are dropped.
     DropReasons,
     /// Show versions, limits and port types of the switch.

@@ -20,11 +20,13 @@ use vswitch_proto::antrea::v1::traceflow_service_client::TraceflowServiceClient;
 use vswitch_proto::antrea::v1::traffic_control_service_client::TrafficControlServiceClient;
 use vswitch_proto::v1::bridge_service_client::BridgeServiceClient;
 use vswitch_proto::v1::capabilities_service_client::CapabilitiesServiceClient;
+use vswitch_proto::v1::config_service_client::ConfigServiceClient;
 use vswitch_proto::v1::conntrack_service_client::ConntrackServiceClient;
 use vswitch_proto::v1::dummy_service_client::DummyServiceClient;
 use vswitch_proto::v1::fdb_service_client::FdbServiceClient;
 use vswitch_proto::v1::flow_service_client::FlowServiceClient;
 use vswitch_proto::v1::group_service_client::GroupServiceClient;
+use vswitch_proto::v1::log_service_client::LogServiceClient;
 use vswitch_proto::v1::meter_service_client::MeterServiceClient;
 use vswitch_proto::v1::packet_service_client::PacketServiceClient;
 use vswitch_proto::v1::pipeline_service_client::PipelineServiceClient;
@@ -66,6 +68,8 @@ impl Client {
         workers: WorkerServiceClient,
         fdb: FdbServiceClient,
         statistics: StatisticsServiceClient,
+        logs: LogServiceClient,
+        configs: ConfigServiceClient,
         capabilities: CapabilitiesServiceClient,
         pipeline: PipelineServiceClient,
         tables: TableServiceClient,

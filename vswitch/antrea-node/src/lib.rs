@@ -32,6 +32,7 @@ mod limit;
 mod moved;
 mod multicast;
 mod names;
+mod owned;
 mod packets;
 mod persist;
 mod records;

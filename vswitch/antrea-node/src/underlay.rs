@@ -75,6 +75,15 @@ impl Written {
         &self.problems
     }
 
+    /// Ports that our program needs.
+    pub(super) fn ports(&self) -> impl Iterator<Item = &str> {
+        self.place
+            .iter()
+            .flat_map(|place| [Some(&place.vtep), Some(&place.patch), place.wire.as_ref()])
+            .flatten()
+            .map(String::as_str)
+    }
+
     /// Whether our program needs a port, or (None) the bridge.
     pub(super) fn needs(&self, bridge: &str, port: Option<&str>) -> bool {
         let of = |place: &UnderlayPlace| {

@@ -26,11 +26,28 @@ pub(crate) struct Access {
 
 /// Who named a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asker {
+pub enum Asker {
     /// A client of the API.
     Client,
-    /// The configuration file.
+    /// The configuration file, at the start or when a state is put back: a port that does not open
+    /// is kept with its error.
     File,
+    /// The configuration file, when it is applied again: a port that does not open is refused.
+    Reload,
+    /// A client of an earlier run: a port that does not open is kept.
+    Saved,
+}
+
+impl Asker {
+    /// Whether it may name any device and any path.
+    pub(crate) const fn is_operator(self) -> bool {
+        matches!(self, Self::File | Self::Reload)
+    }
+
+    /// Whether a port that does not open stays.
+    pub(crate) const fn keeps(self) -> bool {
+        matches!(self, Self::File | Self::Saved)
+    }
 }
 
 impl Access {
@@ -76,7 +93,7 @@ impl Access {
                     }
                     *devargs = told;
                 }
-                Err(refused) if asker == Asker::Client => {
+                Err(refused) if !asker.is_operator() => {
                     errors.push(FieldError::new("devargs", refused.to_string(), refused.hint()));
                 }
                 // The file names other drivers, too; they are told what it says.
@@ -100,7 +117,7 @@ impl Access {
             }
             if let Some((real, rest)) = directories.iter().find_map(|directory| below(directory, path)) {
                 let found = real.join(&rest);
-                if let Some(link) = link_in(&real, &rest).filter(|_| asker == Asker::Client) {
+                if let Some(link) = link_in(&real, &rest).filter(|_| !asker.is_operator()) {
                     let hint = "make it a directory, a socket or a file: no part of a path may be a link".to_owned();
                     return Err((format!("{path:?}: {link:?} is a link"), hint));
                 }
@@ -110,7 +127,7 @@ impl Access {
                 return Ok(found);
             }
         }
-        if asker == Asker::File {
+        if asker.is_operator() {
             return Ok(resolve(path));
         }
         let all: Vec<_> = directories.iter().map(|directory| directory.display().to_string()).collect();

@@ -105,6 +105,14 @@ pub struct PortInfo {
     pub totals: PortTotals,
 }
 
+/// Whether a table may have this name. `table=all` is all tables.
+pub(crate) fn is_table_name(name: &str) -> bool {
+    name.len() <= limits::TABLE_NAME_MAX
+        && !name.eq_ignore_ascii_case("all")
+        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
+}
+
 /// OpenFlow number of a bridge's LOCAL port.
 pub const LOCAL: u32 = 0xffff_fffe;
 
@@ -136,6 +144,9 @@ pub struct PortChange {
     pub underlay: Option<bool>,
     /// New MTU.
     pub mtu: Option<u16>,
+    /// Whether the MTU follows the interface of the kernel behind the port. None: it does not any
+    /// more, if `mtu` is given.
+    pub mtu_follows: Option<bool>,
     /// New external ids, all of them.
     pub external_ids: Option<std::collections::BTreeMap<String, String>>,
 }

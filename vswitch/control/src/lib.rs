@@ -20,13 +20,16 @@ mod access;
 pub mod config;
 pub mod health;
 mod info;
+pub mod log_filter;
 pub mod log_state;
+pub mod running;
 pub mod stored;
 pub mod switch;
 mod switch_api;
 pub mod timeouts;
 pub mod underlay;
 
+pub use access::Asker;
 pub use config::{AntreaConfig, ConntrackConfig, DpdkConfig, SwitchConfig, WorkerConfig, ZoneConfig};
 pub use health::Health;
 pub use info::*;

@@ -3,7 +3,7 @@
 use crate::switch::conntrack::ConnectionStream;
 use crate::switch::pipeline::{MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError};
 use crate::{
-    BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, Health, MempoolInfo, NeighbourInfo,
+    Asker, BridgeChange, BridgeConfig, BridgeInfo, FdbFilter, FdbInfo, FdbStats, Health, MempoolInfo, NeighbourInfo,
     PortChange, PortEvent, PortInfo, RouteConfig, RouteInfo, RxqInfo, Switch, SwitchError, WorkerInfo,
 };
 use std::net::IpAddr;
@@ -46,6 +46,7 @@ switch_api! {
     fn set_bridge(&self, name: &str, change: BridgeChange) -> Result<(), SwitchError>;
     fn bridges(&self) -> Vec<BridgeInfo>;
     fn add_port(&self, bridge: &str, config: PortConfig) -> Result<PortInfo, SwitchError>;
+    fn add_port_for(&self, bridge: &str, config: PortConfig, asker: Asker) -> Result<PortInfo, SwitchError>;
     fn delete_port(&self, bridge: &str, name: &str) -> Result<(), SwitchError>;
     fn modify_port(&self, bridge: &str, name: &str, change: &PortChange) -> Result<PortInfo, SwitchError>;
     fn ports(&self, bridge: &str) -> Result<Vec<PortInfo>, SwitchError>;

@@ -15,7 +15,7 @@ use vswitch_control::switch::pipeline::{
 };
 use vswitch_control::underlay;
 use vswitch_control::{
-    BridgeChange, BridgeConfig, BridgeInfo, CachesInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange,
+    Asker, BridgeChange, BridgeConfig, BridgeInfo, CachesInfo, FdbFilter, FdbInfo, FdbStats, MempoolInfo, PortChange,
     PortEvent, PortEventKind, PortInfo, RxqInfo, SwitchError, WorkerInfo,
 };
 use vswitch_control::{NeighbourInfo, RouteConfig, RouteInfo};
@@ -206,6 +206,10 @@ impl SwitchApi for Double {
 
     fn bridges(&self) -> Vec<BridgeInfo> {
         self.bridges.lock().clone()
+    }
+
+    fn add_port_for(&self, bridge: &str, config: PortConfig, _: Asker) -> Result<PortInfo, SwitchError> {
+        self.add_port(bridge, config)
     }
 
     fn add_port(&self, bridge: &str, config: PortConfig) -> Result<PortInfo, SwitchError> {

@@ -4,7 +4,8 @@
 //! queue (`queue`), and one thread writes. What others write to standard output and error (DPDK,
 //! the C library) comes through a pipe (`output`) into the same queue. `limit` bounds the lines
 //! that clients and guests can cause. `notice` makes the lines by which the log tells what is
-//! missing.
+//! missing. `filter` reads filters; clients may put another one in force
+//! ([`vswitch_control::log_filter`]).
 //!
 //! **Start and end**: lines of the start wait until [`write_behind`] has started the threads, on
 //! the core of the control threads. [`flush`] waits for the writer, at the end of the process and
@@ -12,6 +13,7 @@
 //!
 //! **Threads**: `log` writes, `output` reads the pipe.
 
+mod filter;
 mod limit;
 mod notice;
 mod output;
@@ -28,10 +30,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Release};
 use std::time::{Duration, Instant};
-use tracing::{Level, Metadata};
-use tracing_subscriber::EnvFilter;
+use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::{EnvFilter, reload};
+use vswitch_control::log_filter::{FILTERS, FilterError, LogFilters};
 use vswitch_control::log_state::{self, LOG};
 
 /// Time that the end of the process waits for the reader of the log.
@@ -59,18 +62,12 @@ struct Log {
 /// The environment variable with the log filter.
 pub(super) const VARIABLE: &str = "VSWITCH_LOG";
 
-const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-
-/// Checks a log filter. Stricter than `EnvFilter`, which takes a misspelt level for the name of a
-/// module.
+/// Checks a log filter.
 pub(super) fn filter(text: &str) -> Result<String, String> {
-    for part in text.split(',') {
-        let level = part.rsplit_once('=').map_or(part, |(_, level)| level).trim();
-        if !LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level)) {
-            return Err(format!("{level:?} is no level; use {}", LEVELS.join(", ")));
-        }
+    match filter::parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(FilterError { problem, hint, .. }) => Err(format!("{problem}; {hint}")),
     }
-    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// Starts logging, panics included. `filter` has passed [`filter`]. Nothing is written before
@@ -92,14 +89,32 @@ pub(super) fn start(format: LogFormat, filter: &str) {
         // It would complain on stderr.
         .log_internal_errors(false);
     let set = match format {
-        LogFormat::Text => tracing::subscriber::set_global_default(builder.finish().with(LimitLayer(&log.limit))),
+        LogFormat::Text => {
+            let builder = builder.with_filter_reloading();
+            offer(filter, builder.reload_handle());
+            tracing::subscriber::set_global_default(builder.finish().with(LimitLayer(&log.limit)))
+        }
         LogFormat::Json => {
-            let json = builder.json().flatten_event(true).finish();
-            tracing::subscriber::set_global_default(json.with(LimitLayer(&log.limit)))
+            let builder = builder.json().flatten_event(true).with_filter_reloading();
+            offer(filter, builder.reload_handle());
+            tracing::subscriber::set_global_default(builder.finish().with(LimitLayer(&log.limit)))
         }
     };
     set.expect("the log is started once");
     std::panic::set_hook(Box::new(last_words));
+}
+
+/// Lets clients change the filter.
+fn offer<S: Subscriber>(configured: &str, handle: reload::Handle<EnvFilter, S>) {
+    let apply = move |text: &str| {
+        let filter = filter::parse(text)?;
+        handle.reload(filter).map_err(|error| FilterError {
+            column: 1,
+            problem: format!("the log does not take it: {error}"),
+            hint: "report it".to_owned(),
+        })
+    };
+    let _ = FILTERS.set(LogFilters::new(configured, apply)); // once, as the log
 }
 
 /// Starts the threads, on the cores of the caller. From now on nothing that this process writes to
@@ -227,19 +242,4 @@ fn last_words(info: &PanicHookInfo<'_>) {
     }
     // It may be the end of the process.
     flush();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn misspelt_levels_are_refused() {
-        for good in ["info", "WARN", "off", "info,vswitch_dataplane::port=debug", "vswitch=trace"] {
-            assert_eq!(filter(good).as_deref(), Ok(good));
-        }
-        for bad in ["", "inof", "info,", "vswitch", "vswitch=loud", "vswitch=", "=,="] {
-            assert!(filter(bad).is_err(), "{bad:?}");
-        }
-    }
 }

@@ -32,6 +32,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use vswitch_control::SwitchConfig;
 use vswitch_control::config::{ConfigErrors, ConfigFile, Environment, Report, Severity};
+use vswitch_control::running::Started;
 
 /// Failed while starting or running.
 const EXIT_FAILED: u8 = 1;
@@ -67,7 +68,9 @@ fn run_daemon(cli: &Cli) -> ExitCode {
         tracing::warn!("{line}");
     }
     let config = read.into_config().map(|config| SwitchConfig { enable_dummy: cli.enable_dummy, ..config });
-    match config.map_err(Into::into).and_then(|config| run::run(&config)) {
+    // Before the main thread is pinned: the file is read again later.
+    let started = config.map(|config| Started::load(config, &cli.config, Environment::host().cores));
+    match started.map_err(Into::into).and_then(|started| run::run(&started)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             tracing::error!("vswitchd stops: {:#}", failure.error);

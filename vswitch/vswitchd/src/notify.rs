@@ -51,6 +51,11 @@ impl Notifier {
         self.send("WATCHDOG=1");
     }
 
+    /// The configuration is read again. [`Self::ready`] ends that.
+    pub(super) fn reloading(&self) {
+        self.send("RELOADING=1\nSTATUS=reloading");
+    }
+
     /// It stops.
     pub(super) fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=stopping");

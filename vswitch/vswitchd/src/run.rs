@@ -7,12 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 use vswitch_api::server;
 use vswitch_control::config::{ConfigErrors, SOCKET_DEFAULT};
 use vswitch_control::health::Condition;
+use vswitch_control::running::{Running, Started};
 use vswitch_control::switch::Stopped;
-use vswitch_control::{Switch, SwitchConfig};
+use vswitch_control::{Switch, SwitchApi, SwitchConfig};
 use vswitch_dpdk::capabilities::{self, Capabilities};
 use vswitch_dpdk::lcore;
 use vswitch_dpdk::process::exit_now;
@@ -48,7 +50,8 @@ impl From<ConfigErrors> for Failure {
 }
 
 /// Runs the switch until a signal stops it.
-pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
+pub(super) fn run(started: &Started) -> Result<(), Failure> {
+    let config = &started.config;
     let core = config.dpdk.main_core;
     lcore::pin(core).with_context(|| format!("the main thread cannot be pinned to [dpdk] main_core = {core}"))?;
     log::write_behind().context("the threads of the log cannot be started")?;
@@ -68,7 +71,7 @@ pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
             anyhow::Error::new(error).context(format!("the control socket {} cannot be used", config.socket.display()));
         Failure { error, exit_code }
     })?;
-    let mut stopped = signals::listen().context("signals cannot be handled")?;
+    let signals::Asked { mut stopped, reloads } = signals::listen().context("signals cannot be handled")?;
     let notifier = Arc::new(Notifier::from_environment());
     notifier.status("starting");
     let switch = Switch::prepare(config).context("the switch cannot be started")?;
@@ -89,12 +92,16 @@ pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
         return Ok(());
     }
     configured.context("the switch cannot be started")?;
+    let api: Arc<dyn SwitchApi> = Arc::<Switch>::clone(&switch);
+    let running = Running::new(api, started.clone());
+    running.load();
     give_up_capabilities(config);
     let status = status(&switch);
     tracing::info!("ready: {status}, control socket {}", config.socket.display());
     notifier.ready(&status);
     let feed = |interval| tokio::spawn(feed_watchdog(Arc::clone(&notifier), Arc::clone(&switch), interval));
     let watchdog = notifier.watchdog_interval().map(feed);
+    tokio::spawn(reload_at(reloads, Arc::clone(&running), Arc::clone(&notifier), Arc::clone(&switch)));
     drop(entered);
     let (stopping, hurried) = (Arc::clone(&notifier), Arc::clone(&switch));
     let mut restart = switch.restart_wanted();
@@ -109,8 +116,13 @@ pub(super) fn run(config: &SwitchConfig) -> Result<(), Failure> {
         // Before the server waits for calls in flight.
         hurried.hurry();
     };
-    let served =
-        runtime.block_on(server::serve(Arc::clone(&switch), listener, config.antrea.state_dir.clone(), shutdown));
+    let served = runtime.block_on(server::serve(
+        Arc::clone(&switch),
+        listener,
+        config.antrea.state_dir.clone(),
+        running,
+        shutdown,
+    ));
     if let Some(watchdog) = watchdog {
         watchdog.abort(); // a switch that stops is not one whose heart stands still
     }
@@ -168,6 +180,33 @@ fn status(switch: &Switch) -> String {
         text.push_str(&format!(", {} not open: {}", failed.len(), failed.join(" ")));
     }
     text
+}
+
+/// Applies the configuration file again at each SIGHUP.
+async fn reload_at(
+    mut reloads: mpsc::Receiver<()>,
+    running: Arc<Running>,
+    notifier: Arc<Notifier>,
+    switch: Arc<Switch>,
+) {
+    while reloads.recv().await.is_some() {
+        notifier.reloading();
+        let reloading = Arc::clone(&running);
+        let result = tokio::task::spawn_blocking(move || reloading.reload()).await;
+        match result {
+            Ok(Ok(outcome)) => {
+                outcome.warnings.iter().for_each(|line| tracing::warn!("{line}"));
+                outcome.changes.iter().for_each(|change| tracing::info!(change, "SIGHUP"));
+                tracing::info!(changes = outcome.changes.len(), "SIGHUP: the configuration file is in force");
+            }
+            Ok(Err(error)) => {
+                error.to_string().lines().for_each(|line| tracing::error!("{line}"));
+                tracing::error!("SIGHUP: the configuration file is refused, and nothing is changed");
+            }
+            Err(error) => tracing::error!("SIGHUP: the call failed inside the switch: {error}; report it"),
+        }
+        notifier.ready(&status(&switch));
+    }
 }
 
 /// Tells the service manager twice per timeout that the switch is healthy, as long as it is. Runs

@@ -152,16 +152,38 @@ fn a_refused_configuration_ends_it_though_nobody_reads_why() {
 }
 
 #[test]
-fn sighup_changes_nothing() {
+fn sighup_tells_the_service_manager() {
     let daemon = Daemon::start(None);
     daemon.signal("HUP");
-    daemon.signal("HUP");
-    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(daemon.message(), "RELOADING=1\nSTATUS=reloading");
+    assert!(daemon.message().starts_with("READY=1\nSTATUS=0 bridges, 0 ports, "));
     UnixStream::connect(daemon.socket()).expect("it still serves");
     daemon.signal("TERM");
     let (status, log) = daemon.end();
     assert_eq!(status.code(), Some(0), "{log}");
-    assert!(log.contains("SIGHUP ignored: the configuration is read at start"), "{log}");
+    assert!(log.contains("SIGHUP: the configuration file is in force changes=0"), "{log}");
+}
+
+#[test]
+fn a_stray_signal_does_not_end_it() {
+    let daemon = Daemon::start(None);
+    let names = ["USR1", "USR2", "PIPE", "ALRM", "STKFLT", "XFSZ", "VTALRM", "PROF", "IO", "PWR", "RTMIN", "RTMAX"];
+    for name in names {
+        daemon.signal(name);
+    }
+    UnixStream::connect(daemon.socket()).expect("it still serves");
+    // Behind the others.
+    daemon.signal("HUP");
+    assert_eq!(daemon.message(), "RELOADING=1\nSTATUS=reloading");
+    assert!(daemon.message().starts_with("READY=1"));
+    daemon.signal("QUIT");
+    assert_eq!(daemon.message(), "STOPPING=1\nSTATUS=stopping");
+    let (status, log) = daemon.end();
+    assert_eq!(status.code(), Some(0), "a clean stop: {log}");
+    for name in ["SIGUSR1", "SIGUSR2", "SIGALRM", "SIGSTKFLT", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGPWR"] {
+        assert!(log.contains(&format!("{name} ignored: it has no use here")), "{name}: {log}");
+    }
+    assert!(log.contains("SIGQUIT: stopping") && !log.contains("SIGPIPE"), "{log}");
 }
 
 #[test]

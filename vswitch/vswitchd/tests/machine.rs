@@ -26,6 +26,7 @@ mod ovs_tunnels;
 mod panics;
 mod plugins;
 mod pod_tunnels;
+mod reconfigure;
 mod restart;
 mod traffic;
 mod tunnels;

@@ -4,12 +4,14 @@ mod about;
 mod antrea;
 mod bridge;
 mod caps;
+mod config;
 mod conntrack;
 mod doctor;
 mod events;
 mod fdb;
 mod health;
 mod limits;
+mod log;
 mod perf;
 mod pipeline;
 mod port;
@@ -104,6 +106,8 @@ async fn ask<'a>(client: &'a Client, cli: &'a Cli, out: &'a mut dyn Write) -> Re
         Command::MempoolShow => statistics::mempool(client).await,
         Command::Limits { port } => limits::show(client, port.as_deref()).await,
         Command::LogShow => statistics::log(client).await,
+        Command::Log { verb } => log::ask(client, verb).await,
+        Command::Config { verb } => config::ask(client, verb).await,
         Command::DropReasons => about::drop_reasons(client).await,
         Command::Capabilities => about::capabilities(client).await,
         Command::Health { part } => health::health(client, part.as_deref()).await,

@@ -19,7 +19,7 @@ pub(super) async fn mempool(client: &Client) -> Answer {
 
 pub(super) async fn log(client: &Client) -> Answer {
     let answer = client.answer(client.statistics().await?.get_log(v1::GetLogRequest {}).await)?;
-    Ok(Box::new(Log(answer.log.unwrap_or_default())))
+    Ok(Box::new(Lines(answer.log.unwrap_or_default())))
 }
 
 /// `dump-ports`: the lines of ovs-ofctl(8), and two more that say why packets were dropped, if any
@@ -112,9 +112,9 @@ impl Report for Mempool {
 }
 
 /// `log-show`.
-struct Log(v1::LogState);
+pub(super) struct Lines(pub(super) v1::LogState);
 
-impl Report for Log {
+impl Report for Lines {
     fn text(&self) -> String {
         let v1::LogState { lost_error, lost_warn, lost_info, lost_debug, lost_trace, left_out, stuck_ms } = self.0;
         let reader = if stuck_ms == 0 { "reads".to_owned() } else { format!("has not read for {stuck_ms} ms") };
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn log_both_ways() {
-        let mut log = Log(v1::LogState { lost_warn: 2, lost_info: 7, left_out: 213, ..Default::default() });
+        let mut log = Lines(v1::LogState { lost_warn: 2, lost_info: 7, left_out: 213, ..Default::default() });
         let lines = "lost lines: error=0 warn=2 info=7 debug=0 trace=0\nleft out: 213\n";
         assert_eq!(log.text(), format!("{lines}reader: reads\n"));
         log.0.stuck_ms = 3456;

@@ -21,6 +21,7 @@
 
 mod http2;
 mod incoming;
+mod saving;
 mod serve;
 mod socket;
 #[cfg(test)]

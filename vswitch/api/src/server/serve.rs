@@ -2,10 +2,11 @@
 
 use super::http2::HEADERS_LEN_MAX;
 use super::incoming;
+use super::saving::save_behind;
 use super::socket::ControlListener;
 use crate::services::{
-    AntreaServices, Bridges, Capabilities, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Meters, Packets,
-    Pipelines, Ports, Statistics, Tables, Traces, TunnelSupport, Workers,
+    AntreaServices, Bridges, Capabilities, Configs, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Logs, Meters,
+    Packets, Pipelines, Ports, Statistics, Tables, Traces, TunnelSupport, Workers,
 };
 use crate::shares::{CONNECTIONS_MAX, Connections, ShareLayer, Shares};
 use std::future::Future;
@@ -24,6 +25,7 @@ use tonic_health::server::{HealthReporter, health_reporter};
 use tonic_reflection::server::Builder;
 use vswitch_antrea_node::{Antrea, PERIOD, RETRY, maintain_wire, read_igmp, read_names, watch_links};
 use vswitch_control::health::{Condition, PARTS, Part};
+use vswitch_control::running::Running;
 use vswitch_control::{Health as Parts, Switch, SwitchApi};
 use vswitch_proto::Services;
 use vswitch_proto::antrea::v1::egress_service_server as antrea_egress;
@@ -40,11 +42,13 @@ use vswitch_proto::antrea::v1::traceflow_service_server as antrea_traceflow;
 use vswitch_proto::antrea::v1::traffic_control_service_server as antrea_traffic_control;
 use vswitch_proto::v1::bridge_service_server as bridge;
 use vswitch_proto::v1::capabilities_service_server as capabilities;
+use vswitch_proto::v1::config_service_server as config;
 use vswitch_proto::v1::conntrack_service_server as conntrack;
 use vswitch_proto::v1::dummy_service_server as dummy;
 use vswitch_proto::v1::fdb_service_server as fdb;
 use vswitch_proto::v1::flow_service_server as flow;
 use vswitch_proto::v1::group_service_server as group;
+use vswitch_proto::v1::log_service_server as log;
 use vswitch_proto::v1::meter_service_server as meter;
 use vswitch_proto::v1::packet_service_server as packet;
 use vswitch_proto::v1::pipeline_service_server as pipeline;
@@ -85,14 +89,16 @@ pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Names under which health is told as a whole: the server's, and each service's. Parts of the
 /// switch have names of their own ([`PARTS`]).
-pub(super) const HEALTH_NAMES: [&str; 28] = [
+pub(super) const HEALTH_NAMES: [&str; 30] = [
     "",
     bridge::SERVICE_NAME,
     port::SERVICE_NAME,
     worker::SERVICE_NAME,
     fdb::SERVICE_NAME,
     statistics::SERVICE_NAME,
+    log::SERVICE_NAME,
     capabilities::SERVICE_NAME,
+    config::SERVICE_NAME,
     pipeline::SERVICE_NAME,
     table::SERVICE_NAME,
     flow::SERVICE_NAME,
@@ -136,7 +142,8 @@ pub enum ServeError {
 /// Serves the API until `shutdown` is ready: then no connection is accepted any more, streams are
 /// ended, calls in flight have 2 s to end, and the socket and its lock file are removed.
 /// `state_dir`: where what agents of Antrea's kind said is over a restart; it is in force before
-/// the first call. Streams that nobody reads do not hold it up.
+/// the first call. `running`: the configuration, which clients may export and change. Streams that
+/// nobody reads do not hold it up.
 ///
 /// # Errors
 /// [`ServeError`]: the server could not be started. Nothing that a client does ends it.
@@ -144,9 +151,10 @@ pub async fn serve(
     switch: Arc<Switch>,
     listener: ControlListener,
     state_dir: Option<PathBuf>,
+    running: Arc<Running>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
-    serve_api(switch, listener, state_dir, shutdown).await
+    serve_api(switch, listener, state_dir, running, shutdown).await
 }
 
 /// [`serve`], for any switch.
@@ -154,6 +162,7 @@ pub(super) async fn serve_api(
     switch: Arc<dyn SwitchApi>,
     listener: ControlListener,
     state_dir: Option<PathBuf>,
+    running: Arc<Running>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     // Kept to the end: dropping it removes the socket.
@@ -173,8 +182,10 @@ pub(super) async fn serve_api(
     let reading_names = tokio::spawn(read_names(Arc::clone(&antrea), stopping.clone()));
     let watching_links = tokio::spawn(watch_links(Arc::clone(&antrea), stopping.clone()));
     let shares = Arc::new(Shares::default());
-    let control = Control::new(switch, Arc::clone(&shares), stopping.clone());
-    let router = router(&control, &antrea, health, dummies)?;
+    running.owned_by(antrea.clone());
+    let saving = tokio::spawn(save_behind(Arc::clone(&running), stopping.clone()));
+    let control = Control::new(switch, Arc::clone(&shares), Arc::clone(&running), stopping.clone());
+    let router = router(&control, &antrea, running, health, dummies)?;
     let router = Server::builder()
         .max_concurrent_streams(STREAMS_MAX)
         .initial_stream_window_size(STREAM_WINDOW)
@@ -217,6 +228,10 @@ pub(super) async fn serve_api(
         task.abort();
         let _ = task.await; // the listener is closed before the socket is removed
     }
+    // It ends with the others, when the last change is saved.
+    if tokio::time::timeout(SHUTDOWN_GRACE, saving).await.is_err() {
+        tracing::warn!("the last changes are not saved for the next start: the switch did not answer in time");
+    }
     on(&antrea, Antrea::write_behind).await;
     Ok(result?)
 }
@@ -225,6 +240,7 @@ pub(super) async fn serve_api(
 fn router(
     control: &Control,
     antrea: &Arc<Antrea>,
+    running: Arc<Running>,
     health: HealthServer<impl Health>,
     dummies: bool,
 ) -> Result<Routes, ServeError> {
@@ -235,6 +251,8 @@ fn router(
         .worker_service(Arc::new(Workers(control.clone())))
         .fdb_service(Arc::new(Fdbs(control.clone())))
         .statistics_service(Arc::new(Statistics(control.clone())))
+        .log_service(Arc::new(Logs))
+        .config_service(Arc::new(Configs::new(control.clone(), running)))
         .pipeline_service(Arc::new(Pipelines::new(control.clone())))
         .table_service(Arc::new(Tables(control.clone())))
         .flow_service(Arc::new(Flows(control.clone())))

@@ -24,6 +24,8 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_reflection::pb::v1 as reflection;
 use tonic_types::StatusExt;
+use vswitch_control::SwitchConfig;
+use vswitch_control::running::{Running, Started};
 use vswitch_proto::v1;
 use vswitch_proto::v1::bridge_service_client::BridgeServiceClient;
 use vswitch_proto::v1::capabilities_service_client::CapabilitiesServiceClient;
@@ -70,7 +72,9 @@ impl Running {
         let path = directory.path().join("vswitch.sock");
         let listener = bind(&path).expect("a free path");
         let (shutdown, told) = oneshot::channel();
-        let server = serve_api(Arc::<Double>::clone(&switch), listener, state_dir, async {
+        let started = Started::without_file(SwitchConfig::with_defaults(&[0, 1]), vec![0, 1]);
+        let running = Running::new(Arc::<Double>::clone(&switch), started);
+        let server = serve_api(Arc::<Double>::clone(&switch), listener, state_dir, running, async {
             let _ = told.await;
         });
         let server = tokio::spawn(server);

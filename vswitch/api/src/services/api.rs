@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tonic::{Extensions, Status};
+use vswitch_control::running::Running;
 use vswitch_control::{Health, SwitchApi, SwitchError};
 use vswitch_dataplane::meter::Rates;
 
@@ -27,14 +28,26 @@ pub(crate) struct Control {
     reads: Arc<Pool>,
     changes: Arc<Pool>,
     shares: Arc<Shares>,
+    /// Is told of changes, to save them.
+    running: Arc<Running>,
     /// Becomes true when the server is to stop: streams without an end of their own end then.
     pub(super) stopping: watch::Receiver<bool>,
 }
 
 impl Control {
-    pub(crate) fn new(switch: Arc<dyn SwitchApi>, shares: Arc<Shares>, stopping: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(
+        switch: Arc<dyn SwitchApi>,
+        shares: Arc<Shares>,
+        running: Arc<Running>,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
         let [reads, changes] = [(); 2].map(|()| Arc::new(Pool::new(CALLS)));
-        Self { switch, reads, changes, shares, stopping }
+        Self { switch, reads, changes, shares, running, stopping }
+    }
+
+    /// What is in force may have changed.
+    pub(super) fn touch(&self) {
+        self.running.touch();
     }
 
     /// Adds room for a message to that of the transaction or sync that is being collected, or says
@@ -123,9 +136,12 @@ impl Control {
         R: Send + 'static,
         F: FnOnce(&dyn SwitchApi) -> Result<R, SwitchError> + Send + 'static,
     {
+        let running = Arc::clone(&self.running);
         self.write(move |switch| {
             let result = call(switch);
             asked.log(result.as_ref().err().map(ToString::to_string).as_deref());
+            // Late changes are made, too.
+            running.touch();
             result
         })
         .await?

@@ -216,6 +216,7 @@ pub(super) fn port_change(request: &mut v1::ModifyPortRequest) -> Result<PortCha
         strict: request.strict,
         underlay: request.underlay,
         mtu: request.mtu.map(|mtu| fields.number("mtu", mtu, 1500, "use 68 to 9702")),
+        mtu_follows: None,
         external_ids: request.external_ids.take().map(|external_ids| external_ids.ids.into_iter().collect()),
         addresses: request.addresses.take().map(|addresses| fields.addresses(&addresses.cidrs)),
     };

@@ -1,14 +1,14 @@
 //! `[conntrack]`, `[[conntrack.zone]]` and `[antrea]`.
 
-use super::document::{Reader, Section, Span, quoted};
+use super::document::{Section, Span};
 use super::parse::Walk;
 use super::place::ConfigKey;
 use super::report::Problem;
 use super::value::ZoneConfig;
+use super::values::path;
 use crate::timeouts;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use toml::de::{DeTable, DeValue};
 use vswitch_dataplane::limits;
 
@@ -18,29 +18,8 @@ const ZONES: RangeInclusive<i128> = 0..=u16::MAX as i128;
 /// Limits of zones; 0: no connections.
 const LIMITS: RangeInclusive<i128> = 0..=u32::MAX as i128;
 
-/// Bytes of a path, with room for what is written beside it (`PATH_MAX` of Linux is 4096).
-const PATH_LEN_MAX: usize = 4000;
-
 /// Seconds.
 const TIMEOUTS: RangeInclusive<i128> = 1..=u32::MAX as i128;
-
-/// The absolute path of a file or directory.
-fn path(
-    section: &mut Section<'_, '_>,
-    reader: &mut Reader<'_>,
-    key: &'static str,
-    example: &'static str,
-) -> Option<PathBuf> {
-    let path = PathBuf::from(section.string(reader, key, example)?);
-    if path.is_absolute() && path.file_name().is_some() && path.as_os_str().len() <= PATH_LEN_MAX {
-        return Some(path);
-    }
-    let problem = format!("{} is no absolute path", quoted(&path.to_string_lossy()));
-    let hint = format!("write {key} = {example:?}, or another path of at most {PATH_LEN_MAX} bytes");
-    reader.wrong(&section.span(key), key, problem, hint);
-    section.refuse(key);
-    None
-}
 
 impl Walk<'_> {
     pub(super) fn conntrack(&mut self, root: &mut Section<'_, '_>) {

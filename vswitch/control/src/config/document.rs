@@ -96,6 +96,21 @@ impl<'a> Reader<'a> {
         self.report.push(problem);
     }
 
+    /// Whether anything is wrong so far.
+    pub(super) fn has_errors(&self) -> bool {
+        self.report.has_errors()
+    }
+
+    /// The place of a byte (from 1; 0: none) of a string that stands at `span`; of the string, if
+    /// it is written with escapes or over several lines.
+    pub(super) fn inside(&self, span: &Span, value: &str, column: usize) -> Span {
+        let written = self.lines.text().get(span.start + 1..span.end.saturating_sub(1));
+        match column.checked_sub(1) {
+            Some(at) if written == Some(value.as_bytes()) => span.start + 1 + at..span.end,
+            _ => span.clone(),
+        }
+    }
+
     pub(super) fn into_report(self) -> Report {
         self.report
     }

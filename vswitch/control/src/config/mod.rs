@@ -1,8 +1,8 @@
 //! The configuration file: strict TOML into values, and a look at the machine before anything
 //! starts.
 //!
-//! **Where in the walk**: nowhere; before it. `vswitchd` reads one file once, at start; later
-//! changes come through the API.
+//! **Where in the walk**: nowhere; before it. `vswitchd` reads a file at start, and again at SIGHUP
+//! ([`crate::running`]). `write` makes such a file of the values.
 //!
 //! **Design**: two passes that never stop at the first problem. [`ConfigFile::read`] walks the TOML
 //! document by hand, so that every complaint has a line and a column, and yields a [`SwitchConfig`]
@@ -29,18 +29,26 @@ mod paths;
 mod place;
 mod port;
 mod process;
+pub(crate) mod program;
+mod program_keys;
 mod report;
 mod route;
+pub(crate) mod saved;
 mod underlay;
 mod value;
+mod values;
+pub(crate) mod write;
 
 pub use environment::Environment;
 pub use file::{ConfigFile, parse};
 pub use paths::PathsConfig;
 pub use place::{ConfigKey, Position};
+pub use program::{BridgeProgram, PIPELINE_KEYS, PipelineText, StaticMac, TextProblem};
 pub use report::{ConfigErrors, PROBLEMS_MAX, Problem, Report, Severity};
+pub use saved::SavedFile;
 pub use value::{
-    AntreaConfig, ConntrackConfig, DpdkConfig, ProcessConfig, SOCKET_DEFAULT, SwitchConfig, WorkerConfig, ZoneConfig,
+    AntreaConfig, ConntrackConfig, DpdkConfig, ProcessConfig, SOCKET_DEFAULT, Saved, SwitchConfig, WorkerConfig,
+    ZoneConfig,
 };
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use super::across::{Across, BridgeEntry};
 use super::document::{Reader, Section, Span, in_range, type_of};
 use super::file::ConfigFile;
 use super::place::{ConfigKey, ConfigKeys};
+use super::program::{self, ProgramEntry};
 use super::value::{SwitchConfig, default_main_core, default_worker_cores};
+use super::values::path;
 use crate::{BridgeConfig, FailMode};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -37,6 +39,7 @@ pub(super) struct Walk<'a> {
     pub(super) across: Across,
     cores: &'a [u32],
     pub(super) config: SwitchConfig,
+    pub(super) programs: Vec<ProgramEntry>,
 }
 
 impl<'a> Walk<'a> {
@@ -47,6 +50,7 @@ impl<'a> Walk<'a> {
             across: Across::default(),
             cores,
             config: SwitchConfig::with_defaults(cores),
+            programs: Vec::new(),
         }
     }
 
@@ -65,8 +69,10 @@ impl<'a> Walk<'a> {
             "debug",
             "bridge",
             "route",
+            "saved",
         ];
-        root.finish(&mut self.reader, &known, &known);
+        // What the switch writes itself is not offered.
+        root.finish(&mut self.reader, &known, &known[..known.len() - 1]);
         self.dpdk(&mut root);
         self.worker(&mut root);
         self.conntrack(&mut root);
@@ -82,6 +88,8 @@ impl<'a> Walk<'a> {
         self.routes(routes);
         self.across.check(&mut self.reader);
         self.underlay();
+        self.judge_programs();
+        self.saved(&mut root);
         let is_whole = self.reader.is_whole();
         let mut report = self.reader.into_report();
         report.sort();
@@ -190,7 +198,8 @@ impl<'a> Walk<'a> {
                 self.config.socket = socket;
             }
         }
-        section.finish(&mut self.reader, &["socket"], &["socket"]);
+        self.config.persist = path(&mut section, &mut self.reader, "persist", "/var/lib/vswitch/runtime.toml");
+        section.finish(&mut self.reader, &["socket", "persist"], &["socket", "persist"]);
         section.record(&self.reader, &mut self.places, ConfigKey::Control);
     }
 
@@ -240,6 +249,7 @@ impl<'a> Walk<'a> {
             self.config.bridges.push((bridge, Vec::new()));
             let ports = self.tables(&mut section, "port", "[[bridge.port]]");
             self.ports(ports);
+            self.program(&mut section);
         }
     }
 
@@ -260,7 +270,8 @@ impl<'a> Walk<'a> {
         bridge.fdb_ageing_s = section.integer(reader, "fdb_ageing_s", &ageing).unwrap_or(bridge.fdb_ageing_s);
         bridge.strict = section.boolean(reader, "strict").unwrap_or(false);
         field_errors(reader, section, bridge.errors());
-        let known = ["name", "fail_mode", "fdb_entries", "fdb_ageing_s", "strict", "port"];
+        let own = ["name", "fail_mode", "fdb_entries", "fdb_ageing_s", "strict", "port"];
+        let known: Vec<&str> = own.into_iter().chain(program::KEYS).collect();
         section.finish(reader, &known, &known);
         let name = name.map(|name| (name, section.span("name")));
         self.across.bridges.push(BridgeEntry { name, ports: Vec::new() });

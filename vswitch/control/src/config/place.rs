@@ -51,6 +51,11 @@ impl<'a> LineIndex<'a> {
         Self { text, lines, counts }
     }
 
+    /// The whole text.
+    pub(super) const fn text(&self) -> &'a [u8] {
+        self.text
+    }
+
     /// Characters before a byte.
     fn before(&self, offset: usize) -> usize {
         let stride = offset / STRIDE;

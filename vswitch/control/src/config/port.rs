@@ -3,11 +3,11 @@
 use super::across::{PortEntry, Resource};
 use super::document::{Reader, Section, Span, quoted, type_of};
 use super::parse::{Walk, field_errors};
+use super::values::mac;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use toml::de::DeValue;
 use vswitch_dataplane::limits;
-use vswitch_dataplane::packet::Mac;
 use vswitch_dataplane::port::{
     Cidr, CidrError, FieldError, PortConfig, PortKind, TunnelConfig, VhostConfig, VhostMode, tunnel_kind,
 };
@@ -16,7 +16,7 @@ use vswitch_net_types::suggest::did_you_mean;
 use vswitch_overlay::TunnelKind;
 
 /// Keys of every port.
-const COMMON: [&str; 13] = [
+const COMMON: [&str; 14] = [
     "name",
     "number",
     "type",
@@ -30,6 +30,7 @@ const COMMON: [&str; 13] = [
     "underlay",
     "external_ids",
     "addresses",
+    "rxq_affinity",
 ];
 
 /// Keys of one type of port.
@@ -73,6 +74,7 @@ impl Walk<'_> {
         let underlay = section.boolean(reader, "underlay");
         let external_ids = strings(section, reader, "external_ids", "{ owner = \"pod-1\" }");
         let addresses = addresses(section, reader);
+        let pins = pins(section, reader);
         let kind = kind_name.and_then(|kind| self::kind(section, reader, kind));
         unknown_keys(section, reader, kind_name);
         let port = kind.map(|kind| PortConfig {
@@ -90,6 +92,8 @@ impl Walk<'_> {
             addresses,
             ..PortConfig::new(name.as_deref().unwrap_or_default(), kind)
         });
+        let pins = pins.into_iter().map(|(queue, core)| ((name.clone().unwrap_or_default(), queue), core));
+        self.config.pins.extend(pins);
         if let Some(port) = &port {
             field_errors(reader, section, port.errors());
         }
@@ -110,15 +114,21 @@ impl Walk<'_> {
     }
 }
 
-fn mac(section: &mut Section<'_, '_>, reader: &mut Reader<'_>) -> Option<Mac> {
-    let text = section.string(reader, "mac", "02:00:00:00:00:01")?;
-    let parsed: Result<Mac, _> = text.parse();
-    if parsed.is_err() {
-        let problem = format!("{} is no Ethernet address", quoted(&text));
-        reader.wrong(&section.span("mac"), "mac", problem, "write it like \"02:00:00:00:00:01\"");
-        section.refuse("mac");
+/// Receive queues and the cores that poll them: `0:3,1:7`, as Open vSwitch's pmd-rxq-affinity.
+fn pins(section: &mut Section<'_, '_>, reader: &mut Reader<'_>) -> BTreeMap<u16, u32> {
+    let (key, mut pins) = ("rxq_affinity", BTreeMap::new());
+    let Some(text) = section.string(reader, key, "0:3,1:7") else { return pins };
+    for part in text.split(',') {
+        let pair = part.trim().split_once(':');
+        let pair = pair.and_then(|(queue, core)| Some((queue.parse::<u16>().ok()?, core.parse::<u32>().ok()?)));
+        if pair.is_none_or(|(queue, core)| pins.insert(queue, core).is_some()) {
+            let problem = format!("{} is no list of queues and cores", quoted(&text));
+            reader.wrong(&section.span(key), key, problem, "write QUEUE:CORE of each queue once: \"0:3,1:7\"");
+            section.refuse(key);
+            return BTreeMap::new();
+        }
     }
-    parsed.ok()
+    pins
 }
 
 /// Addresses with prefix lengths.

@@ -1,7 +1,10 @@
-//! `[paths]`, `[process]` and `[debug]`: what clients and the process itself may do.
+//! `[paths]`, `[process]` and `[debug]`: what clients and the process itself may do. `[saved]`:
+//! what the switch says of a file that it writes itself.
 
 use super::document::{Reader, Section, quoted};
 use super::parse::{Walk, texts};
+use super::value::Saved;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use vswitch_dpdk::capabilities::Capabilities;
 
@@ -9,6 +12,20 @@ use vswitch_dpdk::capabilities::Capabilities;
 const ALL: &str = "all";
 
 impl Walk<'_> {
+    pub(super) fn saved(&mut self, root: &mut Section<'_, '_>) {
+        if !root.has("saved") {
+            return;
+        }
+        let mut section = self.section(root, "saved", "[saved]");
+        let reader = &mut self.reader;
+        let file = section.string(reader, "file", "0").unwrap_or_default();
+        let mut set = |reader: &mut Reader<'_>, key| BTreeSet::from_iter(texts(&mut section, reader, key, "port p0"));
+        let (names, client_ports) = (set(reader, "names"), set(reader, "client_ports"));
+        let known = ["file", "names", "client_ports"];
+        section.finish(reader, &known, &known);
+        self.config.saved = Some(Saved { file, names, client_ports });
+    }
+
     pub(super) fn paths(&mut self, root: &mut Section<'_, '_>) {
         let mut section = self.section(root, "paths", "[paths]");
         let (reader, paths) = (&mut self.reader, &mut self.config.paths);

@@ -1,7 +1,9 @@
 //! The configuration of the switch as values.
 
 use super::paths::PathsConfig;
+use super::program::BridgeProgram;
 use crate::{BridgeConfig, RouteConfig};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use vswitch_conntrack::Policy;
 use vswitch_dataplane::limits::CONNECTIONS_DEFAULT;
@@ -24,6 +26,8 @@ pub struct SwitchConfig {
     pub slow_path: Rates,
     /// `[control] socket`: where gRPC listens; mode 0660.
     pub socket: PathBuf,
+    /// `[control] persist`: where changes at run time are kept for the next start.
+    pub persist: Option<PathBuf>,
     /// Section `[paths]`.
     pub paths: PathsConfig,
     /// Section `[process]`.
@@ -36,6 +40,23 @@ pub struct SwitchConfig {
     pub bridges: Vec<(BridgeConfig, Vec<PortConfig>)>,
     /// `[[route]]`: ways to the other ends of tunnels.
     pub routes: Vec<RouteConfig>,
+    /// What bridges do from the start on, by name: keys of `[[bridge]]`.
+    pub programs: BTreeMap<String, BridgeProgram>,
+    /// `rxq_affinity` of ports: the core that polls a receive queue, by port and queue.
+    pub pins: BTreeMap<(String, u16), u32>,
+    /// `[saved]`: only of the file that the switch writes itself.
+    pub saved: Option<Saved>,
+}
+
+/// `[saved]`: what the operator's file was when the state was saved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// A mark of its text (`mark_of`).
+    pub file: String,
+    /// Bridges, ports and routes that it named (`names_of`).
+    pub names: BTreeSet<String>,
+    /// Ports that clients added: they are opened with the rights of a client.
+    pub client_ports: BTreeSet<String>,
 }
 
 /// Section `[dpdk]`.
@@ -175,12 +196,16 @@ impl SwitchConfig {
             antrea: AntreaConfig::default(),
             slow_path: Rates::default(),
             socket: PathBuf::from(SOCKET_DEFAULT),
+            persist: None,
             paths: PathsConfig::default(),
             process: ProcessConfig::default(),
             debug: DebugConfig { cache: true, announce: true },
             enable_dummy: false,
             bridges: Vec::new(),
             routes: Vec::new(),
+            programs: BTreeMap::new(),
+            pins: BTreeMap::new(),
+            saved: None,
         }
     }
 }

@@ -123,7 +123,7 @@ fn changed(old: &PortConfig, change: &PortChange) -> PortConfig {
     config.strict = change.strict.unwrap_or(config.strict);
     config.underlay = change.underlay.or(config.underlay);
     config.mtu = change.mtu.unwrap_or(config.mtu);
-    config.mtu_follows &= change.mtu.is_none();
+    config.mtu_follows = change.mtu_follows.unwrap_or(config.mtu_follows && change.mtu.is_none());
     config.addresses.clone_from(change.addresses.as_ref().unwrap_or(&old.addresses));
     config.external_ids.clone_from(change.external_ids.as_ref().unwrap_or(&old.external_ids));
     config

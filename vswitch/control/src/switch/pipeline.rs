@@ -8,7 +8,7 @@ use super::Switch;
 use super::change::Step;
 use super::state::{BridgeState, State};
 use super::view::View;
-use crate::info::SwitchError;
+use crate::info::{SwitchError, is_table_name};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::broadcast;
@@ -359,12 +359,4 @@ fn add_table(pipeline: &mut PipelineState, number: Option<u8>, name: &str) -> Re
     };
     pipeline.name_table(number, name);
     Ok(number)
-}
-
-fn is_table_name(name: &str) -> bool {
-    // `table=all` is all tables.
-    name.len() <= limits::TABLE_NAME_MAX
-        && !name.eq_ignore_ascii_case("all")
-        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
 }

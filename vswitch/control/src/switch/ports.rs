@@ -27,19 +27,15 @@ impl Switch {
     /// When name or number is taken, a value is wrong, or the device does not open. Then nothing
     /// has changed.
     pub fn add_port(&self, bridge: &str, config: PortConfig) -> Result<PortInfo, SwitchError> {
-        self.insert_port(bridge, config, Asker::Client)
+        self.add_port_for(bridge, config, Asker::Client)
     }
 
-    /// Adds a port of the configuration file: one that does not open is logged and kept with its
-    /// error.
+    /// Adds a port with the rights of who asks for it. One that does not open is logged and kept
+    /// with its error, where `asker` says so.
     ///
     /// # Errors
-    /// As [`Switch::add_port`], but for the device.
-    pub(super) fn add_configured_port(&self, bridge: &str, config: PortConfig) -> Result<PortInfo, SwitchError> {
-        self.insert_port(bridge, config, Asker::File)
-    }
-
-    fn insert_port(&self, bridge: &str, config: PortConfig, asker: Asker) -> Result<PortInfo, SwitchError> {
+    /// As [`Switch::add_port`].
+    pub fn add_port_for(&self, bridge: &str, config: PortConfig, asker: Asker) -> Result<PortInfo, SwitchError> {
         let errors = config.errors();
         if !errors.is_empty() {
             return Err(SwitchError::Invalid(errors));
@@ -51,7 +47,7 @@ impl Switch {
         })?;
         let mut opened = match self.open(&reserved) {
             Ok(opened) => Ok(opened),
-            Err(error) if asker == Asker::File => Err(match error {
+            Err(error) if asker.keeps() => Err(match error {
                 NotOpened::Failed(reason) => (reason, false),
                 NotOpened::Late => (opening::TOO_LATE.to_owned(), true),
                 NotOpened::Stopping => ("the switch is stopping".to_owned(), true),
@@ -101,7 +97,7 @@ impl Switch {
         let number = state.number_for(bridge, &config)?;
         let id = state.free_id()?;
         let kind = self.access.to_open(&config.kind, asker).map_err(SwitchError::Invalid)?;
-        let opening = Opening::new(asker == Asker::File);
+        let opening = Opening::new(asker.keeps());
         state.ports[id.index()] = Some(Arc::new(PortState {
             bridge: bridge.to_owned(),
             config: config.clone(),

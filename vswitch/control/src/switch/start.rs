@@ -5,7 +5,7 @@ use super::healthy::Watched;
 use super::state::State;
 use super::view::Shown;
 use super::{Engine, Switch, monitor, saved};
-use crate::access::Access;
+use crate::access::{Access, Asker};
 use crate::config::{ConntrackConfig, DpdkConfig, SwitchConfig};
 use anyhow::Context as _;
 use parking_lot::Mutex;
@@ -19,6 +19,7 @@ use vswitch_dataplane::limits;
 use vswitch_dataplane::port::OpenContext;
 use vswitch_dataplane::worker::{Publisher, Worker};
 use vswitch_dpdk::Mempool;
+use vswitch_flow::spec::Update;
 
 /// Bytes of pool memory per mbuf: header, headroom, data room, and the mempool's own words, rounded
 /// up.
@@ -86,22 +87,39 @@ impl Switch {
     /// When the configuration contradicts itself.
     pub fn configure(self: &Arc<Self>, config: &SwitchConfig) -> anyhow::Result<()> {
         let switch = self;
+        // What an earlier run saved never stops a start.
+        let is_saved = config.saved.is_some();
+        let pass = |result: anyhow::Result<()>| match result {
+            Err(error) if is_saved => {
+                tracing::error!("left out of what was saved: {error:#}");
+                Ok(())
+            }
+            result => result,
+        };
         for (bridge, ports) in &config.bridges {
             if switch.is_hurried() {
                 return Ok(());
             }
-            switch.add_bridge(bridge.clone()).with_context(|| format!("bridge {}", bridge.name))?;
+            let added = switch.add_bridge(bridge.clone()).with_context(|| format!("bridge {}", bridge.name));
+            pass(added)?;
+            let program = config.programs.get(&bridge.name);
+            if program.is_some_and(|program| program.pipeline.is_some()) {
+                // Before it has ports: no packet passes by the flow of the fail mode.
+                let cleared = switch.write_pipeline(&bridge.name, &[Update::ReplaceAll { meters: true }]);
+                cleared.with_context(|| format!("bridge {}", bridge.name))?;
+            }
             for port in ports {
                 if switch.is_hurried() {
                     return Ok(());
                 }
-                switch
-                    .add_configured_port(&bridge.name, port.clone())
-                    .with_context(|| format!("bridge {}, port {}", bridge.name, port.name))?;
+                let clients = config.saved.as_ref().is_some_and(|saved| saved.client_ports.contains(&port.name));
+                let asker = if clients { Asker::Saved } else { Asker::File };
+                let added = switch.add_port_for(&bridge.name, port.clone(), asker).map(drop);
+                pass(added.with_context(|| format!("bridge {}, port {}", bridge.name, port.name)))?;
             }
         }
         for route in &config.routes {
-            switch.add_route(route).with_context(|| format!("route by port {}", route.port))?;
+            pass(switch.add_route(route).with_context(|| format!("route by port {}", route.port)))?;
         }
         let pulse = Arc::clone(&switch.watched.conntrack);
         let tending = conntrack::start(switch.conntrack(), Arc::clone(&switch.connection_events), pulse);

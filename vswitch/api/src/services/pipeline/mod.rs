@@ -131,6 +131,7 @@ impl v1::pipeline_service_server::PipelineService for Pipelines {
             result
         };
         let response = self.control.write(call).await?.map_err(|error| status(&error))?;
+        self.control.touch();
         Ok(Response::new(response))
     }
 

@@ -5,16 +5,19 @@ use std::path::Path;
 
 impl Check<'_> {
     pub(super) fn state(&mut self) {
-        let (file, dir) = (&self.config.conntrack.state_file, &self.config.antrea.state_dir);
-        if let Some(file) = file {
-            let place = ConfigKey::Conntrack("state_file");
+        let files = [
+            (&self.config.conntrack.state_file, ConfigKey::Conntrack("state_file")),
+            (&self.config.persist, ConfigKey::Control("persist")),
+        ];
+        for (file, place) in files {
+            let Some(file) = file else { continue };
             self.directory(&place, file.parent().unwrap_or(Path::new("/")));
             if file.is_dir() {
                 let problem = format!("{file:?} is a directory");
                 self.found.push(self.error(&place, problem, "name a file in it"));
             }
         }
-        if let Some(dir) = dir {
+        if let Some(dir) = &self.config.antrea.state_dir {
             self.directory(&ConfigKey::Antrea("state_dir"), dir);
         }
     }

@@ -6,6 +6,7 @@ mod good;
 mod hostile;
 mod machine;
 mod underlay;
+mod written;
 
 use super::{ConfigFile, SwitchConfig};
 use std::path::Path;
