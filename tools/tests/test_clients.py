@@ -1,5 +1,6 @@
-"""tools/clients: each package is made, and the code of its page (docs/client-*.md) does on a switch
-without anything what the page shows. Python has the newest grpcio of PyPI, Go the gRPC of Debian."""
+"""tools/clients: each package is made, and the code of its page (docs/client-*.md) does what the
+page shows, on a switch without anything. Python has the newest grpcio of PyPI, Go the gRPC of
+Debian."""
 
 import os
 import subprocess

@@ -21,7 +21,7 @@ class QuickStart(Page):
 def verbs(*words):
     """What a program's help lists as commands, by the words before them."""
     said = subprocess.run([BINARIES / "vsctl", *words, "--help"], check=True, capture_output=True, text=True).stdout
-    return set(re.findall(r"^ {2}([a-z][\w-]*)(?: |$)", said.partition("Commands:\n")[2].partition("\nOptions:")[0], re.MULTILINE))
+    return set(re.findall(r"^ {2}([a-z][\w-]*)(?: |$)", said.partition("Usage:")[2].partition("\nOptions:")[0], re.MULTILINE))
 
 
 class Verbs(unittest.TestCase):

@@ -5,6 +5,13 @@ mod config;
 mod conntrack;
 mod doctor;
 mod log;
+mod complete;
+mod description;
+mod headings;
+mod listing;
+mod mistakes;
+mod ovs;
+mod parse;
 mod pipeline;
 mod tunnel;
 
@@ -15,6 +22,9 @@ pub(crate) use config::Config;
 pub(crate) use conntrack::{Connections, Conntrack, Shown};
 pub(crate) use doctor::Doctor;
 pub(crate) use log::Log;
+pub(crate) use complete::{Noun, Wanted, wanted};
+pub(crate) use description::{Format, description};
+pub(crate) use parse::{Manner, format_of, parse, wrong_use};
 pub(crate) use pipeline::{
     Bytes, CacheState, DumpFlows, Id, Lines, Monitor, Names, OptionalText, Pipeline, Testing, Text,
 };
@@ -57,13 +67,17 @@ pub(crate) struct Cli {
     pub(crate) color: Option<String>,
     #[arg(long, global = true, hide = true)]
     pub(crate) readd: bool,
+    /// Filled in by `parse`.
+    #[arg(skip)]
+    pub(crate) manner: Manner,
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// Options of single verbs that ovs-ofctl or ovs-dpctl takes in front of the verb too.
-const OFCTL_OPTIONS: [&str; 11] = [
+/// Options of single verbs that ovs-ofctl or ovs-dpctl takes in front of the verb too; and our own
+/// --watch.
+const OFCTL_OPTIONS: [&str; 12] = [
     "--strict",
     "--bundle",
     "--may-create",
@@ -75,14 +89,16 @@ const OFCTL_OPTIONS: [&str; 11] = [
     "--rsort",
     "-s",
     "--statistics",
+    "--watch",
 ];
 
 /// Options with a value of their own, which is no verb.
-const WITH_VALUE: [&str; 8] = ["--socket", "--timeout", "-t", "-T", "-O", "--protocols", "-F", "--flow-format"];
+const WITH_VALUE: [&str; 10] =
+    ["--socket", "--timeout", "-t", "-T", "-O", "--protocols", "-F", "--flow-format", "-o", "--output"];
 
 /// Arguments with options of ovs-ofctl moved behind the verb: `--strict del-flows br0` is
 /// `del-flows br0 --strict`.
-pub(crate) fn arguments(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+fn arguments(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let (mut front, mut moved, mut rest) = (Vec::new(), Vec::new(), arguments.into_iter());
     front.extend(rest.next()); // the program
     while let Some(argument) = rest.next() {
@@ -296,6 +312,13 @@ pub(crate) enum Command {
     Completion {
         /// The shell.
         shell: Shell,
+    },
+    /// Print what may follow an unfinished command line. The scripts of `completion` call it.
+    #[command(name = "__complete", hide = true)]
+    Complete {
+        /// The words behind the program's name; the last one is unfinished.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
     },
     /// Print a manual page, of vsctl or of one verb.
     Man {

@@ -1,5 +1,7 @@
 //! What can go wrong, how it is told, and the exit code.
 
+use crate::cli::{self, Cli, Format};
+use crate::yaml;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -119,16 +121,26 @@ impl Error {
 
     /// Tells the error on stderr (help on stdout). What cannot be written is lost; the exit code
     /// still says it.
-    pub(crate) fn report(&self, as_json: bool) -> ExitCode {
+    pub(crate) fn report(&self, format: Format) -> ExitCode {
+        let as_json = format != Format::Text;
         let _ = match self {
             Self::Usage(error) if !as_json || error.exit_code() == 0 => error.print(),
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Self::Unhealthy if !as_json => Ok(()),
             Self::Differ | Self::Diagnosed(_) => Ok(()),
+            _ if format == Format::Yaml => write!(io::stderr().lock(), "{}", yaml::document(&self.json())),
             _ if as_json => writeln!(io::stderr().lock(), "{}", self.json()),
             _ => writeln!(io::stderr().lock(), "{}", self.text()),
         };
         ExitCode::from(self.exit_code())
+    }
+
+    /// With the usage of the verb, if it is wrong usage that the verb itself found.
+    pub(crate) fn of_verb(self, cli: &Cli) -> Self {
+        match self {
+            Self::Usage(error) => Self::Usage(cli::wrong_use(error, cli)),
+            other => other,
+        }
     }
 
     /// One line, or one line per wrong field.
@@ -224,6 +236,11 @@ pub(crate) fn warn(warnings: &[String]) {
 /// Likewise for programs, where the answer itself has no room for it.
 pub(crate) fn warn_json(warnings: &[String]) {
     let _ = writeln!(io::stderr().lock(), "{}", json!({ "warnings": warnings }));
+}
+
+/// Tells what an empty answer means, on stderr. What cannot be written is lost.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// What to do about a switch that cannot be reached.

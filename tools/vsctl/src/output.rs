@@ -26,6 +26,10 @@ pub(crate) trait Report {
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
+    /// What a newcomer may wonder about; told on stderr, if the answer goes to a terminal.
+    fn note(&self) -> Option<String> {
+        None
+    }
     /// Whether the answer is good news; if not, the exit code says so after it is printed.
     fn verdict(&self) -> Result<(), Error> {
         Ok(())

@@ -1,8 +1,8 @@
 //! Every verb of `vsctl antrea` parses, and what cannot be meant does not.
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, description};
+use clap::Parser;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(["vsctl", "antrea"].into_iter().chain(line.split_whitespace()))
@@ -87,7 +87,7 @@ fn every_verb_parses() {
     for (line, want) in cases {
         assert_eq!(verb(line), want, "{line}");
     }
-    let command = Cli::command();
+    let command = description();
     let antrea = command.find_subcommand("antrea").expect("the verb");
     for verb in antrea.get_subcommands() {
         let name = verb.get_name();

@@ -5,6 +5,7 @@ mod antrea;
 mod bridge;
 mod caps;
 mod config;
+mod complete;
 mod conntrack;
 mod doctor;
 mod events;
@@ -15,36 +16,83 @@ mod log;
 mod perf;
 mod pipeline;
 mod port;
+mod rates;
 mod shell;
 mod statistics;
 #[cfg(test)]
 mod testing;
 mod tunnel;
+mod watch;
 mod worker;
 
-use crate::cli::{Antrea, Cli, Command};
+use crate::cli::{Antrea, Cli, Command, Format};
 use crate::client::Client;
 use crate::error::{self, Error};
 use crate::output::{Answer, Reply, Report, print};
-use std::io::Write;
+use crate::yaml::Documents;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 /// Does what the arguments say, and writes the answer.
 pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let client = Client::new(&cli.socket);
+    let mut documents;
+    let out: &mut dyn Write = if cli.manner.format == Format::Yaml {
+        documents = Documents::new(out);
+        &mut documents
+    } else {
+        out
+    };
     runtime.block_on(async {
-        let asking = ask(&client, cli, out);
-        let reply = match time_of(cli) {
-            None => asking.await?,
-            Some(timeout) => {
-                let reply = tokio::time::timeout(timeout, asking).await;
-                reply.map_err(|_| client.unreachable(format!("no answer within {timeout:?}")))??
+        if let Some(every) = cli.manner.watch {
+            return watch::repeat(&client, cli, every, out).await;
+        }
+        let mut counted = Counted { out, bytes: 0 };
+        let report = once(&client, cli, &mut counted).await?;
+        if !cli.json && std::io::stdout().is_terminal() {
+            let nothing = cli.manner.listing.filter(|_| counted.bytes == 0).map(|listing| listing.nothing.to_owned());
+            if let Some(note) = nothing.or_else(|| report?.note()) {
+                error::note(&note);
             }
-        };
-        let report = reply.report().await?;
-        report.map_or(Ok(()), |report| deliver(&*report, cli, out))
+        }
+        Ok(())
     })
+}
+
+/// A writer that knows whether anything was written.
+struct Counted<'a> {
+    out: &'a mut dyn Write,
+    bytes: usize,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Asks once, and writes the answer. The report, if it was one.
+async fn once(client: &Client, cli: &Cli, out: &mut dyn Write) -> Result<Option<Box<dyn Report>>, Error> {
+    let asking = ask(client, cli, out);
+    let reply = match time_of(cli) {
+        None => asking.await?,
+        Some(timeout) => {
+            let reply = tokio::time::timeout(timeout, asking).await;
+            reply.map_err(|_| client.unreachable(format!("no answer within {timeout:?}")))??
+        }
+    };
+    let report = reply.report().await?;
+    if let Some(report) = &report {
+        deliver(&**report, cli, out)?;
+    }
+    Ok(report)
 }
 
 /// Prints a report, and says whether it is good news.
@@ -115,6 +163,7 @@ async fn ask<'a>(client: &'a Client, cli: &'a Cli, out: &'a mut dyn Write) -> Re
         Command::Doctor(args) => doctor::examine(client, args).await,
         Command::Version => about::version(client).await,
         Command::Completion { shell } => Ok(Box::new(shell::completion(*shell))),
+        Command::Complete { words } => complete::complete(words).await,
         Command::Man { verb } => Ok(Box::new(shell::man(verb.as_deref())?)),
         Command::Tunnel(command) => tunnel::ask(client, command).await,
         Command::Testing(command) => pipeline::ask_dummy(client, command).await,

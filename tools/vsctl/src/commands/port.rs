@@ -1,10 +1,9 @@
 //! Ports.
 
-use crate::cli::{AddPort, Cli, ModPort, PortState, PortType, VhostMode};
+use crate::cli::{AddPort, ModPort, PortState, PortType, VhostMode};
 use crate::client::Client;
 use crate::error::Error;
 use crate::output::{self, Answer, Done, Report, port_number};
-use clap::CommandFactory;
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -36,8 +35,9 @@ pub(super) async fn modify(client: &Client, args: &ModPort) -> Answer {
     Ok(Box::new(Changed(port)))
 }
 
+/// Wrong use of a verb. `main` adds the usage of that verb.
 pub(super) fn usage(kind: ErrorKind, message: impl std::fmt::Display) -> Error {
-    Cli::command().error(kind, message).into()
+    clap::Error::raw(kind, message).into()
 }
 
 /// Options that mean nothing to the chosen kind of port. (Number, address, MTU, flags and external

@@ -2,6 +2,7 @@
 
 use super::super::testing;
 use super::*;
+use crate::cli::Cli;
 use crate::cli::Command;
 use clap::Parser;
 

@@ -1,9 +1,8 @@
-//! Completion scripts and manual pages, made from the arguments' own description.
+//! Completion scripts, and manual pages made from the arguments' own description.
 
-use crate::cli::{Cli, Shell};
+use crate::cli::{self, Shell};
 use crate::error::Error;
 use crate::output::Report;
-use clap::CommandFactory;
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
 
@@ -20,21 +19,19 @@ impl Report for Script {
     }
 }
 
-/// A completion script.
+/// A completion script. It calls this program for what may follow (`__complete`).
 pub(super) fn completion(shell: Shell) -> Script {
-    let shell = match shell {
-        Shell::Bash => clap_complete::Shell::Bash,
-        Shell::Zsh => clap_complete::Shell::Zsh,
-        Shell::Fish => clap_complete::Shell::Fish,
+    let script = match shell {
+        Shell::Bash => include_str!("shell/vsctl.bash"),
+        Shell::Zsh => include_str!("shell/vsctl.zsh"),
+        Shell::Fish => include_str!("shell/vsctl.fish"),
     };
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "vsctl", &mut script);
-    Script(String::from_utf8_lossy(&script).into_owned())
+    Script(script.to_owned())
 }
 
 /// A manual page, of vsctl or of one verb.
 pub(super) fn man(verb: Option<&str>) -> Result<Script, Error> {
-    let mut command = Cli::command();
+    let mut command = cli::description();
     command.build();
     let command = match verb {
         None => command,
@@ -42,7 +39,7 @@ pub(super) fn man(verb: Option<&str>) -> Result<Script, Error> {
             Some(found) => found.clone(),
             None => {
                 let message = format!("{verb:?} is no verb; `vsctl help` lists them");
-                return Err(command.error(ErrorKind::InvalidValue, message).into());
+                return Err(clap::Error::raw(ErrorKind::InvalidValue, message).into());
             }
         },
     };
@@ -66,14 +63,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_verb_can_be_completed_in_every_shell_and_has_a_page() {
-        let verbs: Vec<_> = Cli::command().get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+    fn every_verb_has_a_page() {
+        let verbs: Vec<_> = cli::description().get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
         assert!(verbs.len() > 20, "{verbs:?}");
-        let scripts = [Shell::Bash, Shell::Zsh, Shell::Fish].map(completion);
         for verb in &verbs {
-            for script in &scripts {
-                assert!(script.0.contains(verb), "no completion of {verb}");
-            }
             let page = man(Some(verb)).expect("a page").0;
             assert!(page.contains(".SH SYNOPSIS"), "{verb}: {page}");
             assert!(page.contains(&verb.replace('-', "\\-")), "{verb}: {page}");
@@ -83,13 +76,10 @@ mod tests {
     }
 
     #[test]
-    fn verbs_of_verbs_have_pages_and_completions() {
+    fn verbs_of_verbs_have_pages() {
         let page = man(Some("antrea-flows")).expect("a page").0;
         assert!(page.contains("vsctl\\-antrea\\-flows") && page.contains("\\-\\-rule"), "{page}");
         assert!(man(Some("antrea-frobnicate")).is_err());
-        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            assert!(completion(shell).0.contains("traffic-controls"), "{shell:?}");
-        }
     }
 
     #[test]

@@ -21,6 +21,8 @@ mod watch;
 mod whose;
 mod words;
 
+pub(super) use words::{clock, date, now_ms};
+
 use crate::cli::{Antrea, By, Cli, Rules};
 use crate::client::Client;
 use crate::error::Error;

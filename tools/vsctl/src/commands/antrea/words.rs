@@ -83,7 +83,7 @@ pub(super) fn problem_json(problem: &v1::Problem) -> Value {
 }
 
 /// Now, in milliseconds since 1970.
-pub(super) fn now_ms() -> u64 {
+pub(in crate::commands) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
@@ -103,13 +103,13 @@ pub(super) fn ago(unix_ms: u64, now_ms: u64) -> String {
 }
 
 /// The time of day in UTC, with milliseconds.
-pub(super) fn clock(unix_ms: u64) -> String {
+pub(in crate::commands) fn clock(unix_ms: u64) -> String {
     let (seconds, ms) = (unix_ms / 1000 % 86_400, unix_ms % 1000);
     format!("{:02}:{:02}:{:02}.{ms:03}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 /// The date in UTC.
-pub(super) fn date(unix_ms: u64) -> String {
+pub(in crate::commands) fn date(unix_ms: u64) -> String {
     // Days since 0000-03-01, in eras of 400 years.
     let days = unix_ms / 86_400_000 + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);

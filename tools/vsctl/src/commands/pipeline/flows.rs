@@ -153,6 +153,13 @@ impl Report for Flows {
     fn warnings(&self) -> Vec<String> {
         self.warnings.clone()
     }
+
+    fn note(&self) -> Option<String> {
+        let built_in = |flow: &v1::FlowEntry| flow.line.ends_with("priority=0 actions=NORMAL");
+        let note = "priority=0 actions=NORMAL is the flow that a bridge of fail mode standalone begins with: what no other flow \
+                    matches is switched by MAC addresses. Flows that are added leave it. `vsctl del-flows BRIDGE` takes it away.";
+        self.flows.iter().any(built_in).then(|| note.to_owned())
+    }
 }
 
 /// `dump-aggregate`.
