@@ -39,8 +39,10 @@ pub mod kubelet {
 }
 
 mod host_plan;
+mod methods;
 pub mod surface;
 
+pub use methods::{Method, methods};
 pub use vswitch::v1;
 
 use tonic::service::{Routes, RoutesBuilder};

@@ -292,6 +292,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         verb: Log,
     },
+    /// Show what became of calls of gRPC, by method, and what streams have lost.
+    CallsShow,
     /// List why packets are dropped.
     DropReasons,
     /// Show versions, limits and port types of the switch.

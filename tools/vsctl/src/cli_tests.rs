@@ -73,6 +73,7 @@ fn every_verb_parses() {
         ("log reset", "Log { verb: Reset }"),
         ("log set warn,vswitch=debug", r#"Log { verb: Set { filter: "warn,vswitch=debug", span: None } }"#),
         ("log set debug --for 10m", r#"Log { verb: Set { filter: "debug", span: Some(600) } }"#),
+        ("calls-show", "CallsShow"),
         ("drop-reasons", "DropReasons"),
         ("capabilities", "Capabilities"),
         ("health", "Health { part: None }"),

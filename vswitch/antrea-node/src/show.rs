@@ -78,6 +78,23 @@ impl Shown<'_> {
     }
 }
 
+/// Rules of policies: for packets to Pods, and from Pods.
+fn rule_counts(desired: &Desired) -> [u64; 2] {
+    let policies = desired.of(ObjectKind::NetworkPolicy).filter_map(|(_, entry)| match &entry.message {
+        v1::object::Object::NetworkPolicy(policy) => Some(policy),
+        _ => None,
+    });
+    let mut counts = [0; 2];
+    for rule in policies.flat_map(|policy| &policy.rules) {
+        match rule.direction() {
+            v1::Direction::Ingress => counts[0] += 1,
+            v1::Direction::Egress => counts[1] += 1,
+            v1::Direction::Unspecified => {}
+        }
+    }
+    counts
+}
+
 impl Antrea {
     pub(super) fn table_states(&self, state: &State) -> Result<Vec<v1::TableState>, AntreaError> {
         let (_, node) = state.node_state.node().ok_or(AntreaError::NotInitialised)?;
@@ -127,6 +144,7 @@ impl Antrea {
             let own = |flow: &&vswitch_antrea::Contribution| store.owner_count(&flow.id) <= 1;
             kind.flows += store.compiled(key).map_or(0, |compiled| compiled.flows().iter().filter(own).count() as u64);
         }
+        let rules = rule_counts(desired);
         let (flows, groups, buckets) = store.sizes();
         let names = self.names.state();
         v1::GetStateResponse {
@@ -150,6 +168,9 @@ impl Antrea {
             names: Some(names),
             unwritten: String::new(),
             host: None,
+            ingress_rules: rules[0],
+            egress_rules: rules[1],
+            bridge: state.node_state.node().map_or_else(String::new, |(_, node)| node.bridge.clone()),
         }
     }
 

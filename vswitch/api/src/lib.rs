@@ -8,12 +8,16 @@
 //! agent's objects (`vswitch_antrea_node`), and turn what comes back into responses. What is valid
 //! and what is possible is decided below this crate.
 //!
+//! [`metrics`] shows numbers of the same calls by HTTP; `calls` counts calls.
+//!
 //! **Limits**: connections, calls, sizes and times are those of [`server`].
 //!
 //! **Threads**: a tokio runtime of the caller. Calls of the switch block, and run on the runtime's
 //! blocking threads.
 #![forbid(unsafe_code)]
 
+mod calls;
+pub mod metrics;
 pub mod server;
 mod services;
 mod shares;

@@ -101,6 +101,12 @@ fn ms(at: Instant) -> u64 {
     u64::try_from(at.saturating_duration_since(*EPOCH).as_millis()).unwrap_or(u64::MAX - 1)
 }
 
+/// Milliseconds since the switch was started.
+#[must_use]
+pub fn up_ms() -> u64 {
+    ms(Instant::now())
+}
+
 /// When a thread was last seen.
 #[derive(Debug)]
 pub(crate) struct Pulse(AtomicU64);

@@ -232,6 +232,8 @@ pub struct WorkerInfo {
     pub rxqs: u32,
     /// What its panic said; None: it has not panicked.
     pub panicked: Option<String>,
+    /// How often the kernel took its core away since the thread began; none: it has ended.
+    pub nonvoluntary_switches: Option<u64>,
     /// What its caches did, and hold.
     pub caches: CachesInfo,
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
-use vswitch_api::server;
+use vswitch_api::metrics::{self, MetricsListener};
+use vswitch_api::server::{self, ControlListener};
 use vswitch_control::config::{ConfigErrors, SOCKET_DEFAULT};
 use vswitch_control::health::Condition;
 use vswitch_control::running::{Running, Started};
@@ -64,13 +65,7 @@ pub(super) fn run(started: &Started) -> Result<(), Failure> {
         .context("the control threads cannot be started")?;
     let entered = runtime.enter();
     // First of all: a second instance ends here, before it could touch a device of the first.
-    make_default_directory(&config.socket)?;
-    let listener = server::bind(&config.socket).map_err(|error| {
-        let exit_code = if error.is_lasting() { EXIT_CONFIG } else { EXIT_FAILED };
-        let error =
-            anyhow::Error::new(error).context(format!("the control socket {} cannot be used", config.socket.display()));
-        Failure { error, exit_code }
-    })?;
+    let (listener, shown) = listen(config)?;
     let signals::Asked { mut stopped, reloads } = signals::listen().context("signals cannot be handled")?;
     let notifier = Arc::new(Notifier::from_environment());
     notifier.status("starting");
@@ -98,6 +93,9 @@ pub(super) fn run(started: &Started) -> Result<(), Failure> {
     give_up_capabilities(config);
     let status = status(&switch);
     tracing::info!("ready: {status}, control socket {}", config.socket.display());
+    if let Some(address) = &config.observe.metrics {
+        tracing::info!(%address, "metrics are shown");
+    }
     notifier.ready(&status);
     let feed = |interval| tokio::spawn(feed_watchdog(Arc::clone(&notifier), Arc::clone(&switch), interval));
     let watchdog = notifier.watchdog_interval().map(feed);
@@ -121,6 +119,7 @@ pub(super) fn run(started: &Started) -> Result<(), Failure> {
         listener,
         config.antrea.state_dir.clone(),
         running,
+        shown,
         shutdown,
     ));
     if let Some(watchdog) = watchdog {
@@ -133,6 +132,23 @@ pub(super) fn run(started: &Started) -> Result<(), Failure> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Takes the control socket, and the address of metrics if there is to be one.
+fn listen(config: &SwitchConfig) -> Result<(ControlListener, Option<MetricsListener>), Failure> {
+    let exit_code = |is_lasting| if is_lasting { EXIT_CONFIG } else { EXIT_FAILED };
+    make_default_directory(&config.socket)?;
+    let listener = server::bind(&config.socket).map_err(|error| {
+        let exit_code = exit_code(error.is_lasting());
+        let error =
+            anyhow::Error::new(error).context(format!("the control socket {} cannot be used", config.socket.display()));
+        Failure { error, exit_code }
+    })?;
+    let shown = metrics::bind(&config.observe).map_err(|error| {
+        let exit_code = exit_code(error.is_lasting());
+        Failure { error: error.into(), exit_code }
+    })?;
+    Ok((listener, shown))
 }
 
 /// Gives up what later ports do not need. A thread that does not answer is told, and the switch

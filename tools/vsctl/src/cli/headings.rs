@@ -135,6 +135,7 @@ const HEADINGS: &[(&str, &[&str])] = &[
             "health-show",
             "limits",
             "drop-reasons",
+            "calls-show",
             "log",
             "log-show",
             "monitor",

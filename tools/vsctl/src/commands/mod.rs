@@ -3,6 +3,7 @@
 mod about;
 mod antrea;
 mod bridge;
+mod calls;
 mod caps;
 mod config;
 mod complete;
@@ -156,6 +157,7 @@ async fn ask<'a>(client: &'a Client, cli: &'a Cli, out: &'a mut dyn Write) -> Re
         Command::LogShow => statistics::log(client).await,
         Command::Log { verb } => log::ask(client, verb).await,
         Command::Config { verb } => config::ask(client, verb).await,
+        Command::CallsShow => calls::show(client).await,
         Command::DropReasons => about::drop_reasons(client).await,
         Command::Capabilities => about::capabilities(client).await,
         Command::Health { part } => health::health(client, part.as_deref()).await,

@@ -33,6 +33,7 @@ fn workers() -> Vec<v1::Worker> {
         heartbeat_age_ms: 4,
         rxqs: 2,
         panicked: None,
+        nonvoluntary_switches: None,
         caches: Some(caches),
     };
     vec![busy.clone(), v1::Worker { id: 1, core: 11, packets: 0, caches: None, ..busy }]

@@ -120,6 +120,7 @@ impl Report for Workers {
                 "heartbeat_age_ms": worker.heartbeat_age_ms,
                 "rxqs": worker.rxqs,
                 "panicked": worker.panicked,
+                "nonvoluntary_switches": worker.nonvoluntary_switches,
             })
         };
         self.0.iter().map(worker).collect()
@@ -197,6 +198,7 @@ mod tests {
             heartbeat_age_ms: 4,
             rxqs: 2,
             panicked: None,
+            nonvoluntary_switches: Some(3),
             caches: None,
         };
         let late = v1::Worker { id: 1, core: 11, heartbeat_age_ms: 1200, ..Default::default() };
@@ -221,7 +223,7 @@ WORKER  CORE  BUSY %  IDLE %  SLEEP %  CYCLES/PACKET  PACKETS  BURSTS  PACKETS/B
             "id": 0, "core": 3, "tsc_hz": 2_600_000_000_u64, "busy_cycles": 500, "idle_cycles": 250, "sleep_cycles": 250,
             "busy_percent": 50.0, "idle_percent": 25.0, "sleep_percent": 25.0, "cycles_per_packet": 62.5,
             "iterations": 20, "packets": 8, "bursts": 2, "packets_per_burst": 4.0, "heartbeat_age_ms": 4, "rxqs": 2,
-            "panicked": null,
+            "panicked": null, "nonvoluntary_switches": 3,
         });
         assert_eq!(workers().json()[0], want);
         assert_eq!(workers().json()[2]["panicked"], "index out of bounds");

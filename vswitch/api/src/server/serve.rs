@@ -4,6 +4,8 @@ use super::http2::HEADERS_LEN_MAX;
 use super::incoming;
 use super::saving::save_behind;
 use super::socket::ControlListener;
+use crate::calls::{Calls, CountLayer};
+use crate::metrics::{self, MetricsListener, Page};
 use crate::services::{
     AntreaServices, Bridges, Capabilities, Configs, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Logs, Meters,
     Packets, Pipelines, Ports, Statistics, Tables, Traces, TunnelSupport, Workers,
@@ -141,6 +143,7 @@ pub enum ServeError {
 
 /// Serves the API until `shutdown` is ready: then no connection is accepted any more, streams are
 /// ended, calls in flight have 2 s to end, and the socket and its lock file are removed.
+/// `metrics`: where metrics are shown, and under which names.
 /// `state_dir`: where what agents of Antrea's kind said is over a restart; it is in force before
 /// the first call. `running`: the configuration, which clients may export and change. Streams that
 /// nobody reads do not hold it up.
@@ -152,9 +155,10 @@ pub async fn serve(
     listener: ControlListener,
     state_dir: Option<PathBuf>,
     running: Arc<Running>,
+    metrics: Option<MetricsListener>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
-    serve_api(switch, listener, state_dir, running, shutdown).await
+    serve_api(switch, listener, state_dir, running, metrics, shutdown).await
 }
 
 /// [`serve`], for any switch.
@@ -163,10 +167,11 @@ pub(super) async fn serve_api(
     listener: ControlListener,
     state_dir: Option<PathBuf>,
     running: Arc<Running>,
+    metrics: Option<MetricsListener>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     // Kept to the end: dropping it removes the socket.
-    let ControlListener { listener, guard: _guard } = listener;
+    let (listener, _guard) = listener.into_parts();
     let listener = Arc::new(UnixListener::from_std(listener)?);
     let (stop, mut stopping) = watch::channel(false);
     let (abort, aborted) = watch::channel(false);
@@ -185,17 +190,14 @@ pub(super) async fn serve_api(
     running.owned_by(antrea.clone());
     let saving = tokio::spawn(save_behind(Arc::clone(&running), stopping.clone()));
     let control = Control::new(switch, Arc::clone(&shares), Arc::clone(&running), stopping.clone());
-    let router = router(&control, &antrea, running, health, dummies)?;
-    let router = Server::builder()
-        .max_concurrent_streams(STREAMS_MAX)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .http2_max_header_list_size(HEADERS_LEN_MAX)
-        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
-        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .layer(ShareLayer(shares))
-        .add_routes(router);
+    let calls = Arc::new(Calls::new());
+    let router = router(&control, &antrea, running, &calls, health, dummies)?;
+    let router = http2().layer(CountLayer(Arc::clone(&calls))).layer(ShareLayer(shares)).add_routes(router);
     let reading_igmp = tokio::spawn(read_igmp(Arc::clone(&antrea), stopping.clone()));
+    let showing = metrics.map(|listener| {
+        let page = Page::new(control.clone(), Arc::clone(&antrea), calls, listener.compat());
+        tokio::spawn(metrics::serve(listener, page, stopping.clone()))
+    });
     let tending_wire = tokio::spawn(maintain_wire(Arc::clone(&antrea), stopping.clone()));
 
     let (sender, connections) = mpsc::channel(1);
@@ -224,7 +226,8 @@ pub(super) async fn serve_api(
     };
     stop.send_replace(true);
     abort.send_replace(true);
-    for task in [accepting, watching_health, watching_links, writing, reading_igmp, reading_names, tending_wire] {
+    let tasks = [accepting, watching_health, watching_links, writing, reading_igmp, reading_names, tending_wire];
+    for task in tasks.into_iter().chain(showing) {
         task.abort();
         let _ = task.await; // the listener is closed before the socket is removed
     }
@@ -236,11 +239,23 @@ pub(super) async fn serve_api(
     Ok(result?)
 }
 
+/// The server, with its limits.
+fn http2() -> Server {
+    Server::builder()
+        .max_concurrent_streams(STREAMS_MAX)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_max_header_list_size(HEADERS_LEN_MAX)
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+}
+
 /// All services with their limits; that for tests only if it was asked for.
 fn router(
     control: &Control,
     antrea: &Arc<Antrea>,
     running: Arc<Running>,
+    calls: &Arc<Calls>,
     health: HealthServer<impl Health>,
     dummies: bool,
 ) -> Result<Routes, ServeError> {
@@ -250,7 +265,7 @@ fn router(
         .port_service(Arc::new(Ports::new(control.clone(), Arc::clone(antrea))))
         .worker_service(Arc::new(Workers(control.clone())))
         .fdb_service(Arc::new(Fdbs(control.clone())))
-        .statistics_service(Arc::new(Statistics(control.clone())))
+        .statistics_service(Arc::new(Statistics::new(control.clone(), Arc::clone(calls))))
         .log_service(Arc::new(Logs))
         .config_service(Arc::new(Configs::new(control.clone(), running)))
         .pipeline_service(Arc::new(Pipelines::new(control.clone())))

@@ -102,13 +102,20 @@ fn io_error(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> BindEr
 /// The control socket, listening. Dropping it removes the socket and its lock file.
 #[derive(Debug)]
 pub struct ControlListener {
-    pub(super) listener: UnixListener,
-    pub(super) guard: SocketGuard,
+    listener: UnixListener,
+    guard: SocketGuard,
+}
+
+impl ControlListener {
+    /// The listener, and what removes its socket when it is dropped.
+    pub(crate) fn into_parts(self) -> (UnixListener, SocketGuard) {
+        (self.listener, self.guard)
+    }
 }
 
 /// Removes the socket when dropped, if it is still the one that was bound, and then the lock file.
 #[derive(Debug)]
-pub(super) struct SocketGuard {
+pub(crate) struct SocketGuard {
     path: PathBuf,
     device_and_inode: (u64, u64),
     _lock: Lock,

@@ -74,7 +74,7 @@ impl Running {
         let (shutdown, told) = oneshot::channel();
         let started = Started::without_file(SwitchConfig::with_defaults(&[0, 1]), vec![0, 1]);
         let running = Running::new(Arc::<Double>::clone(&switch), started);
-        let server = serve_api(Arc::<Double>::clone(&switch), listener, state_dir, running, async {
+        let server = serve_api(Arc::<Double>::clone(&switch), listener, state_dir, running, None, async {
             let _ = told.await;
         });
         let server = tokio::spawn(server);

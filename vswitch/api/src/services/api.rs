@@ -70,7 +70,7 @@ impl Control {
     }
 
     /// How the switch is: on a blocking thread, past the queue of calls.
-    pub(super) async fn health(&self) -> Result<Health, Status> {
+    pub(crate) async fn health(&self) -> Result<Health, Status> {
         let switch = Arc::clone(&self.switch);
         let health = tokio::task::spawn_blocking(move || switch.health()).await;
         health.map_err(|error| Status::internal(format!("the call failed inside the switch: {error}; report it")))
@@ -78,7 +78,7 @@ impl Control {
 
     /// Asks the switch something, on a blocking thread. What waits for a worker or a device is
     /// [`Control::write`]'s.
-    pub(super) async fn read<R, F>(&self, call: F) -> Result<R, Status>
+    pub(crate) async fn read<R, F>(&self, call: F) -> Result<R, Status>
     where
         R: Send + 'static,
         F: FnOnce(&dyn SwitchApi) -> R + Send + 'static,

@@ -46,7 +46,7 @@ const fn cpu_baseline() -> &'static str {
     }
 }
 
-fn version() -> v1::Version {
+pub(super) fn version() -> v1::Version {
     #[cfg(feature = "dpdk")]
     let (dpdk_runtime, dpdk_build) = (vswitch_dpdk::eal::version(), vswitch_dpdk::eal::BUILD_VERSION.to_owned());
     #[cfg(not(feature = "dpdk"))]

@@ -3,6 +3,7 @@
 use super::api::Control;
 use super::list::{self, Form, measured_parts, parts};
 use super::watch::{self, Updates};
+use crate::calls::{StreamKind, lose};
 use prost::Message;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -241,7 +242,10 @@ impl v1::flow_service_server::FlowService for Flows {
                     }
                     Update::Removed(v1::FlowRemoved { flow: Some(flow), reason: removed_reason(removed.reason).into() })
                 }
-                Updates::Lost(lost) => Update::Lost(lost),
+                Updates::Lost(lost) => {
+                    lose(StreamKind::Flows, lost);
+                    Update::Lost(lost)
+                }
             }),
         };
         Ok(Response::new(watch::stream(Vec::new(), events, self.0.stopping.clone(), message)))

@@ -38,6 +38,7 @@ mod port;
 mod present;
 #[cfg(test)]
 mod random;
+mod reading;
 mod receive;
 mod statistics;
 mod status;
@@ -63,6 +64,7 @@ pub(super) use meter::Meters;
 pub(super) use packet::Packets;
 pub(super) use pipeline::Pipelines;
 pub(super) use port::Ports;
+pub(super) use reading::{BridgeReading, Reading};
 pub(super) use statistics::Statistics;
 pub(super) use table::Tables;
 pub(super) use trace::Traces;

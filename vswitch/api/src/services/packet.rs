@@ -3,6 +3,7 @@
 use super::api::{Asked, Control};
 use super::status::{invalid, status};
 use super::{list, text, watch};
+use crate::calls::{StreamKind, lose};
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::mpsc;
 use tonic::codegen::BoxStream;
@@ -36,7 +37,7 @@ fn message(packet_in: &PacketIn, style: Style, names: &NameMap) -> v1::PacketIn 
     }
 }
 
-fn controller(info: &ControllerInfo) -> v1::ControllerState {
+pub(super) fn controller(info: &ControllerInfo) -> v1::ControllerState {
     let of = |fate: Fate| info.packets[fate as usize];
     v1::ControllerState {
         controller_id: info.controller.into(),
@@ -54,6 +55,7 @@ async fn forward(mut packets: PacketStream, style: Style, names: NameMap, messag
     while let Some(packet_in) = packets.receiver.recv().await {
         let lost = packets.lost.load(Relaxed);
         if lost != told {
+            lose(StreamKind::Packets, lost.saturating_sub(told));
             told = lost;
             let update = v1::WatchPacketInsResponse { update: Some(Update::Lost(lost)) };
             if messages.send(Ok(update)).await.is_err() {

@@ -1,7 +1,7 @@
 //! From plain values to messages.
 
 use std::path::Path;
-use vswitch_control::health::{Condition, Health, Part};
+use vswitch_control::health::{Condition, Health, Part, up_ms};
 use vswitch_control::log_state::LogInfo;
 use vswitch_control::{
     BridgeInfo, CachesInfo, FailMode, FdbInfo, FdbStats, MempoolInfo, PortEvent, PortEventKind, PortInfo, RxqInfo,
@@ -214,6 +214,7 @@ pub(super) fn worker(worker: &WorkerInfo) -> v1::Worker {
         heartbeat_age_ms,
         rxqs,
         ref panicked,
+        nonvoluntary_switches,
         ref caches,
     } = worker;
     v1::Worker {
@@ -229,6 +230,7 @@ pub(super) fn worker(worker: &WorkerInfo) -> v1::Worker {
         heartbeat_age_ms,
         rxqs,
         panicked: panicked.clone(),
+        nonvoluntary_switches,
         caches: Some(self::caches(caches)),
     }
 }
@@ -271,7 +273,7 @@ pub(super) const fn mempool(mempool: MempoolInfo) -> v1::Mempool {
 
 /// How the switch is.
 pub(super) fn health(health: Health) -> v1::GetHealthResponse {
-    let serving = health.is_serving();
+    let (serving, up_ms) = (health.is_serving(), up_ms());
     let part = |part: Part| {
         let condition = match part.condition {
             Condition::Good => v1::HealthCondition::Good,
@@ -280,7 +282,7 @@ pub(super) fn health(health: Health) -> v1::GetHealthResponse {
         };
         v1::HealthPart { name: part.name.to_owned(), condition: condition.into(), reason: part.reason }
     };
-    v1::GetHealthResponse { serving, parts: health.parts.into_iter().map(part).collect() }
+    v1::GetHealthResponse { serving, parts: health.parts.into_iter().map(part).collect(), up_ms }
 }
 
 /// What became of lines of the log.

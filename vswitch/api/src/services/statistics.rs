@@ -2,13 +2,24 @@
 
 use super::api::Control;
 use super::{limits, present};
+use crate::calls::Calls;
+use std::sync::Arc;
 use tonic::{Request, Response, Status};
 use vswitch_control::log_state::LOG;
 use vswitch_control::{PortInfo, SwitchError};
 use vswitch_proto::v1;
 
 /// See `proto/vswitch/v1/statistics.proto`.
-pub(crate) struct Statistics(pub(crate) Control);
+pub(crate) struct Statistics {
+    control: Control,
+    calls: Arc<Calls>,
+}
+
+impl Statistics {
+    pub(crate) fn new(control: Control, calls: Arc<Calls>) -> Self {
+        Self { control, calls }
+    }
+}
 
 /// All ports, or the one with a name.
 fn select(bridge: &str, ports: Vec<PortInfo>, name: Option<&str>) -> Result<Vec<PortInfo>, SwitchError> {
@@ -28,12 +39,13 @@ impl v1::statistics_service_server::StatisticsService for Statistics {
         request: Request<v1::GetPortStatisticsRequest>,
     ) -> Result<Response<v1::GetPortStatisticsResponse>, Status> {
         let v1::GetPortStatisticsRequest { bridge, port } = request.into_inner();
-        let ports = self.0.try_read(move |switch| select(&bridge, switch.ports(&bridge)?, port.as_deref())).await?;
+        let ports =
+            self.control.try_read(move |switch| select(&bridge, switch.ports(&bridge)?, port.as_deref())).await?;
         Ok(Response::new(v1::GetPortStatisticsResponse { ports: ports.iter().map(present::port_statistics).collect() }))
     }
 
     async fn get_mempool(&self, _: Request<v1::GetMempoolRequest>) -> Result<Response<v1::GetMempoolResponse>, Status> {
-        let mempool = self.0.read(|switch| switch.mempool()).await?;
+        let mempool = self.control.read(|switch| switch.mempool()).await?;
         Ok(Response::new(v1::GetMempoolResponse { mempool: Some(present::mempool(mempool)) }))
     }
 
@@ -42,7 +54,7 @@ impl v1::statistics_service_server::StatisticsService for Statistics {
         request: Request<v1::GetLimitsRequest>,
     ) -> Result<Response<v1::GetLimitsResponse>, Status> {
         let v1::GetLimitsRequest { port } = request.into_inner();
-        Ok(Response::new(self.0.try_read(move |switch| limits::limits(switch, port.as_deref())).await?))
+        Ok(Response::new(self.control.try_read(move |switch| limits::limits(switch, port.as_deref())).await?))
     }
 
     /// Not behind calls of the switch: it may be asked because they wait.
@@ -51,8 +63,13 @@ impl v1::statistics_service_server::StatisticsService for Statistics {
     }
 
     /// Likewise.
+    async fn get_calls(&self, _: Request<v1::GetCallsRequest>) -> Result<Response<v1::GetCallsResponse>, Status> {
+        Ok(Response::new(self.calls.read()))
+    }
+
+    /// Likewise.
     async fn get_health(&self, _: Request<v1::GetHealthRequest>) -> Result<Response<v1::GetHealthResponse>, Status> {
-        Ok(Response::new(present::health(self.0.health().await?)))
+        Ok(Response::new(present::health(self.control.health().await?)))
     }
 }
 

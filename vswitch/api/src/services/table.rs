@@ -13,7 +13,7 @@ const TABLE_MAX: u32 = 253;
 /// See `proto/vswitch/v1/table.proto`.
 pub(crate) struct Tables(pub(crate) Control);
 
-fn table(info: TableInfo) -> v1::Table {
+pub(super) fn table(info: TableInfo) -> v1::Table {
     let TableInfo { id, name, flows, lookups, matches, learn_refused } = info;
     v1::Table { number: id.into(), name: name.unwrap_or_default(), flows, lookups, matches, learn_refused }
 }

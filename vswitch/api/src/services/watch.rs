@@ -1,6 +1,7 @@
 //! Streams of events.
 
 use super::present;
+use crate::calls::{StreamKind, lose};
 use std::future::Future;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc, watch};
@@ -91,7 +92,10 @@ pub(super) fn ports(
     stream(existing, events, stopping, |update| v1::WatchPortsResponse {
         update: Some(match update {
             Updates::Event(event) => Update::Event(present::port_event(&event)),
-            Updates::Lost(lost) => Update::Lost(lost),
+            Updates::Lost(lost) => {
+                lose(StreamKind::Ports, lost);
+                Update::Lost(lost)
+            }
         }),
     })
 }

@@ -29,6 +29,7 @@ impl Check<'_> {
             | ConfigKey::Control(key)
             | ConfigKey::Conntrack(key)
             | ConfigKey::Antrea(key)
+            | ConfigKey::Observe(key)
             | ConfigKey::Port(_, _, key)
             | ConfigKey::Route(_, key) => key,
             ConfigKey::WorkerCore(_) => "worker_cores",

@@ -24,6 +24,7 @@ mod conntrack;
 mod document;
 mod environment;
 mod file;
+mod observe;
 mod parse;
 mod paths;
 mod place;
@@ -47,8 +48,8 @@ pub use program::{BridgeProgram, PIPELINE_KEYS, PipelineText, StaticMac, TextPro
 pub use report::{ConfigErrors, PROBLEMS_MAX, Problem, Report, Severity};
 pub use saved::SavedFile;
 pub use value::{
-    AntreaConfig, ConntrackConfig, DpdkConfig, ProcessConfig, SOCKET_DEFAULT, Saved, SwitchConfig, WorkerConfig,
-    ZoneConfig,
+    AntreaConfig, Compat, ConntrackConfig, DpdkConfig, MetricsAddress, ObserveConfig, ProcessConfig, SOCKET_DEFAULT,
+    Saved, SwitchConfig, WorkerConfig, ZoneConfig,
 };
 
 #[cfg(test)]

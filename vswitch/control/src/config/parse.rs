@@ -30,7 +30,7 @@ const MBUF_BYTES: u64 = 2432;
 const IDLE_SLEEP_US: RangeInclusive<i128> = 0..=10_000;
 
 /// Bytes of a unix socket's path, without its NUL (`unix(7)`).
-const SOCKET_PATH_MAX: usize = 107;
+pub(super) const SOCKET_PATH_MAX: usize = 107;
 
 /// One pass over a document.
 pub(super) struct Walk<'a> {
@@ -67,6 +67,7 @@ impl<'a> Walk<'a> {
             "paths",
             "process",
             "debug",
+            "observe",
             "bridge",
             "route",
             "saved",
@@ -82,6 +83,7 @@ impl<'a> Walk<'a> {
         self.paths(&mut root);
         self.process(&mut root);
         self.debug(&mut root);
+        self.observe(&mut root);
         let bridges = self.tables(&mut root, "bridge", "[[bridge]]");
         self.bridges(bridges);
         let routes = self.tables(&mut root, "route", "[[route]]");

@@ -95,6 +95,8 @@ pub enum ConfigKey {
     Conntrack(&'static str),
     /// A key of `[antrea]`.
     Antrea(&'static str),
+    /// A key of `[observe]`.
+    Observe(&'static str),
     /// A key of a `[[bridge.port]]`: index of the bridge in [`super::SwitchConfig::bridges`], index
     /// of the port in it.
     Port(usize, usize, &'static str),

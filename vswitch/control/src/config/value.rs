@@ -4,6 +4,8 @@ use super::paths::PathsConfig;
 use super::program::BridgeProgram;
 use crate::{BridgeConfig, RouteConfig};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use vswitch_conntrack::Policy;
 use vswitch_dataplane::limits::CONNECTIONS_DEFAULT;
@@ -34,6 +36,8 @@ pub struct SwitchConfig {
     pub process: ProcessConfig,
     /// Section `[debug]`.
     pub debug: DebugConfig,
+    /// Section `[observe]`.
+    pub observe: ObserveConfig,
     /// There may be dummy ports. Not from the file: `vswitchd --enable-dummy`.
     pub enable_dummy: bool,
     /// `[[bridge]]`, each with its `[[bridge.port]]`.
@@ -171,6 +175,56 @@ pub struct DebugConfig {
     pub announce: bool,
 }
 
+/// Section `[observe]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObserveConfig {
+    /// Where metrics are shown by HTTP; none: nowhere.
+    pub metrics: Option<MetricsAddress>,
+    /// Further sets of names that metrics have; each once.
+    pub compat: Vec<Compat>,
+}
+
+/// An address for HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MetricsAddress {
+    /// A unix socket; mode 0660.
+    Unix(PathBuf),
+    /// TCP. The port is not 0.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for MetricsAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
+/// Names that other programs give to what the switch counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compat {
+    /// Those of openstack-network-exporter, which tells of Open vSwitch.
+    Ovs,
+    /// Those of Antrea's agent.
+    Antrea,
+}
+
+impl Compat {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Ovs, Self::Antrea];
+
+    /// As the file has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ovs => "ovs",
+            Self::Antrea => "antrea",
+        }
+    }
+}
+
 /// Where gRPC listens by default. Its directory is made at start; any other must exist.
 pub const SOCKET_DEFAULT: &str = "/run/vswitch/vswitch.sock";
 
@@ -200,6 +254,7 @@ impl SwitchConfig {
             paths: PathsConfig::default(),
             process: ProcessConfig::default(),
             debug: DebugConfig { cache: true, announce: true },
+            observe: ObserveConfig::default(),
             enable_dummy: false,
             bridges: Vec::new(),
             routes: Vec::new(),

@@ -32,6 +32,7 @@ mod change;
 mod closing;
 mod companion;
 pub mod conntrack;
+mod context_switches;
 mod dummy;
 mod fdb;
 mod healthy;
@@ -55,6 +56,7 @@ mod view;
 
 use super::access::Access;
 use super::info::{CachesInfo, MempoolInfo, PortEvent, WorkerInfo};
+use context_switches::ContextSwitches;
 use parking_lot::Mutex;
 use state::State;
 use std::path::PathBuf;
@@ -89,6 +91,7 @@ pub struct Switch {
     collector: Mutex<Collector>,
     stopped: AtomicBool,
     watched: healthy::Watched,
+    context_switches: ContextSwitches,
     /// Where connections are over a restart.
     connections_file: Option<PathBuf>,
     access: Access,
@@ -128,6 +131,9 @@ impl Switch {
         for (info, rxqs) in infos.iter_mut().zip(&snapshot.rxqs) {
             info.rxqs = rxqs.len().try_into().unwrap_or(u32::MAX);
         }
+        for info in &mut infos {
+            info.nonvoluntary_switches = self.context_switches.nonvoluntary(info.core);
+        }
         infos
     }
 
@@ -151,6 +157,7 @@ impl Switch {
             bursts: worker.stats.bursts.get(),
             heartbeat_age_ms: heartbeat_age(worker),
             rxqs: 0,
+            nonvoluntary_switches: None,
             panicked: self.publisher.losses.of(id).map(|loss| loss.reason.clone()),
             caches: CachesInfo::read(&cache.stats),
         };

@@ -1,6 +1,7 @@
 //! Starting: EAL, pool, workers, then bridges and ports.
 
 use super::conntrack::{self, ConnectionEvents};
+use super::context_switches::ContextSwitches;
 use super::healthy::Watched;
 use super::state::State;
 use super::view::Shown;
@@ -64,6 +65,7 @@ impl Switch {
             engine: Mutex::new(engine),
             stopped: AtomicBool::new(false),
             watched: Watched::new(),
+            context_switches: ContextSwitches::default(),
             connections_file: config.conntrack.state_file.clone(),
             access: Access::new(config),
         });

@@ -1,6 +1,7 @@
 //! `EventService`.
 
 use super::{AntreaServices, refused};
+use crate::calls::{StreamKind, lose};
 use crate::services::api::Asked;
 use crate::services::status::invalid;
 use crate::services::watch::until_stopped;
@@ -43,6 +44,7 @@ const fn message(event: Event) -> Message {
 async fn forward(kind: EventKind, mut reader: Reader<Event>, messages: mpsc::Sender<Message>) {
     let mut known = 0;
     while let Some(Delivery { items, behind, limited }) = reader.next().await {
+        lose(StreamKind::Events, behind + limited.saturating_sub(known));
         let lost = (behind > 0 || limited != known).then(|| v1::EventsLost { kind: kind.into(), behind, limited });
         known = limited;
         for event in lost.map(Event::Lost).into_iter().chain(items.into_iter().map(Arc::unwrap_or_clone)) {

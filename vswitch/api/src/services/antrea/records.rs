@@ -1,6 +1,7 @@
 //! `FlowRecordService`.
 
 use super::AntreaServices;
+use crate::calls::{StreamKind, lose};
 use crate::services::status::invalid;
 use crate::services::watch::until_stopped;
 use std::collections::HashMap;
@@ -115,6 +116,7 @@ impl Stream {
                 told = reader.next() => {
                     let Some(Delivery { items, behind, .. }) = told else { return };
                     self.lost += behind;
+                    lose(StreamKind::Records, behind);
                     let items = items.into_iter().filter(|record| wanted.wants(record));
                     let records: Vec<FlowRecord> = items.map(Arc::unwrap_or_clone).collect();
                     (records.is_empty() && behind == 0) || self.send(records).await

@@ -69,7 +69,7 @@ fn protocols(tracker: &Tracker, filter: &Filter) -> Vec<v1::ProtocolCount> {
 }
 
 /// Limits of these zones, or of all that have one or connections.
-fn limits(tracker: &Tracker, zones: &[u16]) -> v1::GetConntrackLimitsResponse {
+pub(super) fn limits(tracker: &Tracker, zones: &[u16]) -> v1::GetConntrackLimitsResponse {
     let (limits, mut known) = tracker.limits();
     known.sort_unstable_by_key(|zone| zone.zone);
     if !zones.is_empty() {

@@ -1,6 +1,7 @@
 //! Events of connections, to one subscriber.
 
 use super::filter;
+use crate::calls::{StreamKind, lose};
 use crate::services::status::invalid;
 use tokio::sync::mpsc;
 use tonic::Status;
@@ -52,6 +53,7 @@ pub(super) async fn forward(mut stream: ConnectionStream, wanted: Wanted, messag
     let mut told = 0;
     while let Some((events, lost)) = stream.next().await {
         if lost != told {
+            lose(StreamKind::Connections, lost.saturating_sub(told));
             told = lost;
             if messages.send(Ok(message(Update::Lost(lost)))).await.is_err() {
                 return;

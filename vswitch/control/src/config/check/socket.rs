@@ -1,6 +1,6 @@
-//! The control socket: nobody else's, and in a directory that exists.
+//! The sockets of the switch: no other process has them, and their directories exist.
 
-use super::super::value::SOCKET_DEFAULT;
+use super::super::value::{MetricsAddress, SOCKET_DEFAULT};
 use super::{Check, ConfigKey};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -13,11 +13,23 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Check<'_> {
     pub(super) fn socket(&mut self) {
-        let place = ConfigKey::Control("socket");
-        if self.places.is_refused(&place) {
+        self.listener(&ConfigKey::Control("socket"), &self.config.socket);
+        if let Some(MetricsAddress::Unix(path)) = &self.config.observe.metrics {
+            let place = ConfigKey::Observe("metrics");
+            if *path == self.config.socket {
+                let problem = format!("{path:?} is the control socket");
+                self.found.push(self.error(&place, problem, "use another path"));
+            } else {
+                self.listener(&place, path);
+            }
+        }
+    }
+
+    /// A socket that the switch makes.
+    fn listener(&mut self, place: &ConfigKey, path: &Path) {
+        if self.places.is_refused(place) {
             return;
         }
-        let path = &self.config.socket;
         let directory = path.parent().unwrap_or(Path::new("/"));
         if !directory.is_dir() {
             if !self.is_made_at_start(directory) {
@@ -26,19 +38,19 @@ impl Check<'_> {
                     "mkdir -p {}; only the directory of the default socket is made at start",
                     directory.display()
                 );
-                self.found.push(self.error(&place, problem, hint));
+                self.found.push(self.error(place, problem, hint));
             }
             return;
         }
         match std::fs::metadata(path) {
             Ok(metadata) if !metadata.file_type().is_socket() => {
                 let problem = format!("{path:?} exists and is not a socket");
-                self.found.push(self.error(&place, problem, "remove it or use another path"));
+                self.found.push(self.error(place, problem, "remove it or use another path"));
             }
             Ok(_) if has_live_listener(path) => {
                 let problem = format!("another process listens on {path:?}");
                 let hint = "stop it (is vswitchd running already?) or use another path";
-                self.found.push(self.error(&place, problem, hint));
+                self.found.push(self.error(place, problem, hint));
             }
             _ => {} // none, or left behind by a process that died: it will be replaced
         }

@@ -7,7 +7,7 @@ fn unknown_keys() {
     expect(
         "bridges = 1\n[dpdk]\nmemory-mb = 5\n[worker]\n\"\" = 1\n[control]\nport = 1\n[[bridge]]\nname = \"b\"\nfail-mode = 1\n",
         &[
-            "f:1:1: bridges: unknown key; did you mean bridge? the file has the keys: dpdk, worker, conntrack, antrea, slow_path, control, paths, process, debug, bridge, route",
+            "f:1:1: bridges: unknown key; did you mean bridge? the file has the keys: dpdk, worker, conntrack, antrea, slow_path, control, paths, process, debug, observe, bridge, route",
             "f:3:1: memory-mb: unknown key; did you mean memory_mb? [dpdk] has the keys: worker_cores, main_core, memory_mb, \
              mbufs, hugepages, file_prefix, pci, args, allow_drivers",
             "f:5:1: \"\": unknown key; [worker] has the keys: idle_sleep_us, call_delay_us",

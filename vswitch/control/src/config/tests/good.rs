@@ -238,7 +238,7 @@ fn parse_uses_the_cores_of_this_machine() {
     let errors = parse("x = 1", Path::new("f")).expect_err("an unknown key");
     assert_eq!(
         errors.to_string(),
-        "f:1:1: x: unknown key; the file has the keys: dpdk, worker, conntrack, antrea, slow_path, control, paths, process, debug, bridge, route"
+        "f:1:1: x: unknown key; the file has the keys: dpdk, worker, conntrack, antrea, slow_path, control, paths, process, debug, observe, bridge, route"
     );
 }
 

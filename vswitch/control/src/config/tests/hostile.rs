@@ -53,7 +53,7 @@ fn line_ends_and_byte_order_marks() {
     expect(
         "\u{feff}x = 1\r\n[dpdk]\r\n\u{fc} = 1\r\n'\u{fc}\u{fc}' = 1 # \u{fc}\r\n",
         &[
-            "f:1:1: x: unknown key; the file has the keys: dpdk, worker, conntrack, antrea, slow_path, control, paths, process, debug, bridge, route",
+            "f:1:1: x: unknown key; the file has the keys: dpdk, worker, conntrack, antrea, slow_path, control, paths, process, debug, observe, bridge, route",
             "f:3:1: invalid unquoted key, expected letters, numbers, `-`, `_`; see https://toml.io/en/v1.1.0",
             "f:4:1: \"üü\": unknown key; [dpdk] has the keys: worker_cores, main_core, memory_mb, mbufs, hugepages, file_prefix, pci, args, allow_drivers",
         ],

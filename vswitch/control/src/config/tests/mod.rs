@@ -5,6 +5,7 @@ mod fuzz;
 mod good;
 mod hostile;
 mod machine;
+mod observe;
 mod underlay;
 mod written;
 
