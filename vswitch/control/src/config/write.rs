@@ -80,6 +80,9 @@ pub(crate) fn fixed(config: &SwitchConfig) -> Vec<(&'static str, Vec<Pair>)> {
     let rates = &config.slow_path;
     let mut control = vec![("socket", quoted_path(&config.socket))];
     control.extend(config.persist.as_ref().map(|path| ("persist", quoted_path(path))));
+    let mut observe = Vec::new();
+    observe.extend(config.observe.metrics.as_ref().map(|address| ("metrics", quote(&address.to_string()))));
+    observe.push(("compat", array(config.observe.compat.iter().map(|compat| quote(compat.name())))));
     let kept = config.process.keep_capabilities;
     let kept = if kept == Capabilities::ALL { vec!["all"] } else { kept.names() };
     vec![
@@ -103,6 +106,7 @@ pub(crate) fn fixed(config: &SwitchConfig) -> Vec<(&'static str, Vec<Pair>)> {
             ],
         ),
         ("control", control),
+        ("observe", observe),
         (
             "paths",
             vec![
