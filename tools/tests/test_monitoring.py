@@ -1,5 +1,5 @@
-"""deploy/monitoring in real programs: promtool judges names and rules, and a Prometheus that scrapes
-a switch under traffic has a series for each expression of each panel and alert."""
+"""deploy/monitoring in real programs. promtool judges names and rules. A Prometheus that scrapes a
+switch under traffic has a series for each expression of each panel and alert."""
 
 import json
 import re
@@ -273,6 +273,12 @@ class Live(unittest.TestCase):
         wait("rules without errors", lambda: [
             rule for group in json.loads(fetch(PROMETHEUS, "/api/v1/rules"))["data"]["groups"] for rule in group["rules"] if rule["health"] != "ok"
         ] or not self.query("vswitch_build_info"))
+
+    def test_the_page_has_each_metric(self):
+        page = set(re.findall(r"^\| `(vswitch_\w+)` \|", (ROOT / "docs/monitoring.md").read_text(), re.MULTILINE))
+        shown = set(re.findall(r"^# TYPE (\w+) ", fetch(METRICS, "/metrics"), re.MULTILINE))
+        self.assertGreater(len(shown), 60)
+        self.assertEqual(shown - page, set())
 
     def test_names_are_as_promtool_likes_them(self):
         text = fetch(METRICS, "/metrics")

@@ -35,13 +35,14 @@ mod tests;
 
 pub use listener::{MetricsError, MetricsListener, bind};
 
-use vswitch_control::config::Compat;
-
-/// Names of all metrics, with these further sets.
-#[must_use]
-pub fn names(compat: &[Compat]) -> Vec<&'static str> {
-    page::shown(compat).map(|family| family.name).collect()
-}
-
 pub(crate) use http::serve;
 pub(crate) use page::Page;
+
+use vswitch_control::config::Compat;
+
+/// Names of all metrics, with these further sets; and the call that tells the value of each, or the
+/// metric that has the same value.
+#[must_use]
+pub fn declared(compat: &[Compat]) -> Vec<(&'static str, &'static str)> {
+    page::shown(compat).map(|family| (family.name, family.from)).collect()
+}

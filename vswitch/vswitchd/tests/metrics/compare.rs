@@ -17,8 +17,10 @@ pub(crate) enum How {
     Runs,
     /// It stands without traffic.
     Gauge,
+    /// It is a mean of the last seconds, which goes to a value without traffic.
+    Fades,
 }
-use How::{Counts, Gauge, Runs};
+use How::{Counts, Fades, Gauge, Runs};
 
 /// A metric and its value.
 pub(crate) struct Compare {
@@ -221,7 +223,7 @@ pub(crate) const OWN: &[Compare] = &[
     compare("vswitch_worker_megaflows", Gauge, |told| caches(told, |caches| caches.megaflows)),
     compare("vswitch_worker_masks", Gauge, |told| caches(told, |caches| caches.masks)),
     compare("vswitch_worker_paths", Gauge, |told| caches(told, |caches| caches.paths)),
-    compare("vswitch_rxq_usage_ratio", Gauge, |told| {
+    compare("vswitch_rxq_usage_ratio", Fades, |told| {
         let labels = |rxq: &v1::Rxq| key(&[&rxq.bridge, &rxq.port, &rxq.queue.to_string(), &rxq.core.to_string()]);
         told.rxqs.iter().map(|rxq| (labels(rxq), rxq.usage_percent / 100.0)).collect()
     }),

@@ -1,6 +1,6 @@
 //! Metrics with names of other programs, and the same values as calls tell them.
 
-use crate::compare::How::{Counts, Gauge, Runs};
+use crate::compare::How::{Counts, Fades, Gauge, Runs};
 use crate::compare::{
     Compare, Samples, caches, compare, dropped, drops, f, flows, key, listed, one, ports, state, workers, yes,
 };
@@ -86,11 +86,11 @@ pub(crate) const ALL: &[Compare] = &[
     compare("ovs_pmd_nonvol_context_switches", Runs, |told| {
         cpus(workers(told, |worker| worker.nonvoluntary_switches.map(f)))
     }),
-    compare("ovs_pmd_cpu_overhead", Gauge, |told| {
+    compare("ovs_pmd_cpu_overhead", Fades, |told| {
         let taken = |core: u32| told.rxqs.iter().filter(move |rxq| rxq.core == core).map(|rxq| rxq.usage_percent);
         cpus(workers(told, |worker| Some((100.0 - taken(worker.core).sum::<f64>()).max(0.0))))
     }),
-    compare("ovs_pmd_rxq_usage", Gauge, |told| {
+    compare("ovs_pmd_rxq_usage", Fades, |told| {
         let mut samples = Samples::new();
         for rxq in &told.rxqs {
             let node = cpus(BTreeMap::from([(key(&[&rxq.core.to_string()]), 0.0)]));
