@@ -43,6 +43,10 @@ idle_sleep_us = 1000
 metrics = "unix:@DIR@/metrics.sock"
 compat = ["ovs", "antrea"]
 
+[[conntrack.zone]]
+zone = 9
+limit = 100000
+
 [[bridge]]
 name = "br0"
 [[bridge.port]]
@@ -163,6 +167,11 @@ impl Bed {
         });
     }
 
+    fn open_gate(&self) {
+        let mut sync = antrea::sync_service_client::SyncServiceClient::new(self.channel.clone());
+        self.runtime.block_on(sync.open_gate(antrea::OpenGateRequest { round: 1 })).expect("an open gate");
+    }
+
     fn told(&self) -> Told {
         self.runtime.block_on(Told::read(self.channel.clone()))
     }
@@ -248,6 +257,7 @@ fn differences(before: &Told, page: &Page, after: &Told, quiet: bool) -> Vec<Str
 fn values_are_those_of_the_calls() {
     let bed = Bed::new();
     bed.declare();
+    bed.open_gate();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let traffic = scope.spawn(|| bed.runtime.block_on(Bed::traffic(bed.channel.clone(), &stop)));
@@ -293,10 +303,7 @@ fn probes_say_whether_it_lives_and_is_ready() {
     assert_eq!(status("/livez"), "HTTP/1.1 200 OK");
     let shut = get(&bed.page(), "/readyz");
     assert!(shut.starts_with("HTTP/1.1 503 ") && shut.contains("the gate is shut: no agent has synced"), "{shut}");
-    bed.runtime.block_on(async {
-        let mut sync = antrea::sync_service_client::SyncServiceClient::new(bed.channel.clone());
-        sync.open_gate(antrea::OpenGateRequest { round: 1 }).await.expect("an open gate");
-    });
+    bed.open_gate();
     assert_eq!(status("/readyz"), "HTTP/1.1 200 OK");
     assert_eq!(status("/nothing"), "HTTP/1.1 404 Not Found");
     let head = request(&bed.page(), "HEAD /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
