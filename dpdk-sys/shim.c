@@ -373,6 +373,7 @@ int munmap(void *at, size_t len)
 #define C(name) { #name, (uint64_t)(name) }
 const struct vs_constant vs_constants[] = {
 	C(RTE_MBUF_F_EXTERNAL),
+	C(RTE_MBUF_F_RX_FDIR_ID),
 	C(RTE_MBUF_F_RX_IP_CKSUM_BAD),
 	C(RTE_MBUF_F_RX_IP_CKSUM_GOOD),
 	C(RTE_MBUF_F_RX_L4_CKSUM_BAD),

@@ -11,6 +11,7 @@ macro_rules! constants {
 
 constants! {
     RTE_MBUF_F_EXTERNAL = 1 << 61;
+    RTE_MBUF_F_RX_FDIR_ID = 1 << 13;
     RTE_MBUF_F_RX_IP_CKSUM_BAD = 1 << 4;
     RTE_MBUF_F_RX_IP_CKSUM_GOOD = 1 << 7;
     RTE_MBUF_F_RX_L4_CKSUM_BAD = 1 << 3;

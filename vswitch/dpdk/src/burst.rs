@@ -84,6 +84,11 @@ impl Burst {
         self.slots().iter().flatten()
     }
 
+    /// The mbufs that are still there, in order, to change.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Mbuf> {
+        self.slots[..self.len].iter_mut().flatten()
+    }
+
     /// The slots in use, for their mbufs to be taken, and leaves the burst empty. All are to be
     /// taken: what is not may be lost.
     #[inline]

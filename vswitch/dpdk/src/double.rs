@@ -34,6 +34,7 @@ struct Inner {
     csum: Csum,
     gso_size: u16,
     inner_len: u16,
+    tag: u64,
     tx: Option<TxOffload>,
     used: Arc<AtomicUsize>,
 }
@@ -99,6 +100,7 @@ impl Mempool {
                 csum: Csum::Unknown,
                 gso_size: 0,
                 inner_len: 0,
+                tag: 0,
                 tx: None,
                 used,
             }),
@@ -202,6 +204,18 @@ impl Mbuf {
     /// Says what is known of the L4 checksum.
     pub fn set_csum(&mut self, csum: Csum) {
         self.inner.csum = csum;
+    }
+
+    /// What [`Mbuf::set_tag`] wrote; 0: nothing.
+    #[must_use]
+    pub fn tag(&self) -> u64 {
+        self.inner.tag
+    }
+
+    /// Marks the packet: the tag stays with it until it is freed, and its copies have it, too. 0
+    /// takes the mark off.
+    pub fn set_tag(&mut self, tag: u64) {
+        self.inner.tag = tag;
     }
 
     /// Nothing is known of the L4 checksum, and it is no GSO packet: whoever wants to know sums.

@@ -228,6 +228,32 @@ impl Mbuf {
         self.set_flags(self.raw().ol_flags & !sys::RTE_MBUF_F_RX_L4_CKSUM_MASK | known);
     }
 
+    /// What [`Mbuf::set_tag`] wrote since the packet came in; 0: nothing.
+    ///
+    /// The flag beside the tag is one that each receive queue and each allocation clears. So a
+    /// buffer that is used again has no tag.
+    #[inline]
+    #[must_use]
+    pub fn tag(&self) -> u64 {
+        let raw = self.raw();
+        if raw.ol_flags & sys::RTE_MBUF_F_RX_FDIR_ID == 0 {
+            return 0;
+        }
+        u64::from(raw.hash_hi) << 32 | u64::from(raw.rss)
+    }
+
+    /// Marks the packet: the tag stays with it until it is freed, and its copies have it, too. 0
+    /// takes the mark off.
+    pub fn set_tag(&mut self, tag: u64) {
+        let raw = self.raw_mut();
+        #[allow(clippy::cast_possible_truncation)] // halves
+        {
+            (raw.rss, raw.hash_hi) = (tag as u32, (tag >> 32) as u32);
+        }
+        let others = raw.ol_flags & !sys::RTE_MBUF_F_RX_FDIR_ID;
+        self.set_flags(if tag == 0 { others } else { others | sys::RTE_MBUF_F_RX_FDIR_ID });
+    }
+
     /// Nothing is known of the L4 checksum, and it is no GSO packet: whoever wants to know sums.
     #[inline]
     #[must_use]

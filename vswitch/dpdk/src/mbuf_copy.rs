@@ -105,6 +105,14 @@ impl Mbuf {
         done == from.len()
     }
 
+    /// Takes the tag of the packet that it is made of.
+    #[inline]
+    pub fn take_tag(&mut self, of: &Self) {
+        if of.tag() != 0 {
+            self.set_tag(of.tag());
+        }
+    }
+
     /// A packet of its own with the same bytes and the same meta data; none when the pool has too
     /// few segments.
     #[must_use]
@@ -115,6 +123,7 @@ impl Mbuf {
         }
         copy.set_csum(self.csum());
         copy.set_inner_gso(self.gso_size(), self.inner_len());
+        copy.take_tag(self);
         Some(copy)
     }
 
@@ -171,6 +180,29 @@ mod tests {
         assert!(!mbuf.write(8991, &[0; 10]), "past the end");
         drop((mbuf, copy, nested));
         assert_eq!(pool.in_use(), 0);
+    }
+
+    #[test]
+    fn tags_go_with_copies_and_end_with_the_packet() {
+        const TAG: u64 = 0xfedc_ba98_7654_3210;
+        let pool = Mempool::for_tests(1);
+        let mut mbuf = pool.mbuf_from(&[7; 60]).expect("mbuf");
+        assert_eq!(mbuf.tag(), 0);
+        mbuf.set_csum(Csum::Partial);
+        mbuf.set_tag(TAG);
+        mbuf.set_gso_size(1400);
+        mbuf.set_csum(Csum::Good);
+        assert_eq!((mbuf.tag(), mbuf.csum(), mbuf.gso_size()), (TAG, Csum::Good, 1400));
+        let others = Mempool::for_tests(2);
+        assert_eq!(mbuf.copy(&others).expect("copy").tag(), TAG);
+        let mut piece = others.mbuf_from(&[1]).expect("mbuf");
+        piece.take_tag(&mbuf);
+        assert_eq!(piece.tag(), TAG);
+        piece.set_tag(0);
+        assert_eq!((piece.tag(), piece.csum()), (0, Csum::Unknown));
+        // The pool has one buffer: this is the same again.
+        drop(mbuf);
+        assert_eq!(pool.mbuf_from(&[7; 60]).expect("mbuf").tag(), 0);
     }
 
     #[test]

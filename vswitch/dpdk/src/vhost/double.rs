@@ -49,6 +49,11 @@ impl Rings {
     }
 
     #[must_use]
+    pub fn is_mergeable(&self) -> bool {
+        false
+    }
+
+    #[must_use]
     pub fn receive_pairs(&self) -> u64 {
         0
     }

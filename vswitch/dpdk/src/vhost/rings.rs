@@ -36,6 +36,12 @@ impl Rings {
         features::meaning(self.shared.features())
     }
 
+    /// Whether the guest takes packets that are longer than one of its buffers.
+    #[must_use]
+    pub fn is_mergeable(&self) -> bool {
+        features::is_mergeable(self.shared.features())
+    }
+
     /// Queue pairs from which the guest may send, one bit each; 0 without a guest.
     #[inline]
     #[must_use]
