@@ -66,7 +66,7 @@ class Crates(unittest.TestCase):
                 self.assertEqual("#![forbid(unsafe_code)]" in text, name not in UNSAFE, target["src_path"])
 
     def test_no_upward_module_of_the_packet_path_is_imported(self):
-        floors = ["limits time observe", "packet", "port", "tunnel meter group", "action pipeline", "conntrack", "cache", "worker"]
+        floors = ["limits time observe", "packet", "port", "tunnel meter group capture", "action pipeline", "conntrack", "cache", "worker"]
         height = {module: i for i, floor in enumerate(floors) for module in floor.split()}
         source = ROOT / "vswitch" / "dataplane" / "src"
         upward = set()

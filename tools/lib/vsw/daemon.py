@@ -65,15 +65,15 @@ def _value(value):
 
 class Switch:
     """vswitchd with its files in `directory`: configuration, log and control socket. It may run in
-    a network namespace, on these cores only, and under another command."""
+    a network namespace, on these cores only, with further options, and under another command."""
 
-    def __init__(self, binaries, directory, config, namespace=None, use_cores=None, under=()):
+    def __init__(self, binaries, directory, config, namespace=None, use_cores=None, under=(), options=()):
         self.binaries, self.directory = Path(binaries), Path(directory)
         self.socket = self.directory / "vswitch.sock"
         (self.directory / "vswitchd.toml").write_text(config)
         with open(self.directory / "vswitchd.log", "ab") as log:
             inside = ["ip", "netns", "exec", namespace] if namespace else []
-            argv = [*inside, *under, self.binaries / "vswitchd", "--config", self.directory / "vswitchd.toml"]
+            argv = [*inside, *under, self.binaries / "vswitchd", "--config", self.directory / "vswitchd.toml", *options]
             self.process = machine.spawn(argv, use_cores, stdout=log, stderr=log)
 
     def wait_ready(self, limit=machine.PATIENCE_S):

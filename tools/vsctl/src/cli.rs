@@ -1,14 +1,15 @@
 //! What can be asked: the arguments.
 
 mod antrea;
+mod capture;
+mod complete;
 mod config;
 mod conntrack;
-mod doctor;
-mod log;
-mod complete;
 mod description;
+mod doctor;
 mod headings;
 mod listing;
+mod log;
 mod mistakes;
 mod ovs;
 mod parse;
@@ -18,12 +19,13 @@ mod tunnel;
 pub(crate) use antrea::{
     Antrea, By, Events, Object, RecordVerdict, Records, Rules, TraceFlow, TraceFlowEnd, TraceFlowProtocol, kind_word,
 };
+pub(crate) use capture::{Capture, CaptureArgs, CapturePoint, TcpdumpArgs};
+pub(crate) use complete::{Noun, Wanted, wanted};
 pub(crate) use config::Config;
 pub(crate) use conntrack::{Connections, Conntrack, Shown};
+pub(crate) use description::{Format, description};
 pub(crate) use doctor::Doctor;
 pub(crate) use log::Log;
-pub(crate) use complete::{Noun, Wanted, wanted};
-pub(crate) use description::{Format, description};
 pub(crate) use parse::{Manner, format_of, parse, wrong_use};
 pub(crate) use pipeline::{
     Bytes, CacheState, DumpFlows, Id, Lines, Monitor, Names, OptionalText, Pipeline, Testing, Text,
@@ -257,6 +259,9 @@ pub(crate) enum Command {
     /// Tunnels: routes, neighbours, options.
     #[command(flatten)]
     Tunnel(Tunnel),
+    /// Packets, as they pass ports.
+    #[command(flatten)]
+    Capture(Capture),
     /// Show what an agent of Antrea's made of the switch: Pods, Services, policies, and the flows
     /// of each.
     #[command(arg_required_else_help = true)]

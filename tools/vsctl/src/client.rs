@@ -20,6 +20,7 @@ use vswitch_proto::antrea::v1::traceflow_service_client::TraceflowServiceClient;
 use vswitch_proto::antrea::v1::traffic_control_service_client::TrafficControlServiceClient;
 use vswitch_proto::v1::bridge_service_client::BridgeServiceClient;
 use vswitch_proto::v1::capabilities_service_client::CapabilitiesServiceClient;
+use vswitch_proto::v1::capture_service_client::CaptureServiceClient;
 use vswitch_proto::v1::config_service_client::ConfigServiceClient;
 use vswitch_proto::v1::conntrack_service_client::ConntrackServiceClient;
 use vswitch_proto::v1::dummy_service_client::DummyServiceClient;
@@ -81,6 +82,7 @@ impl Client {
         conntrack: ConntrackServiceClient,
         dummy: DummyServiceClient,
         tunnels: TunnelServiceClient,
+        captures: CaptureServiceClient,
         health: HealthClient,
         antrea_node: NodeServiceClient,
         antrea_sync: SyncServiceClient,

@@ -50,6 +50,14 @@ pub(crate) enum Error {
     /// The machine or its switch has faults. The answer, which tells them, is printed already.
     #[error("the machine or its switch has faults")]
     Diagnosed(u8),
+    /// A program that was started failed. It has said why itself.
+    #[error("{program} failed: {status}")]
+    Program {
+        /// Its name.
+        program: &'static str,
+        /// How it ended.
+        status: std::process::ExitStatus,
+    },
     /// Flows differ. The answer is printed already.
     #[error("the flows differ")]
     Differ,
@@ -78,7 +86,12 @@ impl Error {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Differ => 2, // as ovs-ofctl
             Self::Diagnosed(code) => *code,
-            Self::Refused(_) | Self::Updates { .. } | Self::Input { .. } | Self::Unhealthy | Self::Output(_) => 1,
+            Self::Refused(_)
+            | Self::Updates { .. }
+            | Self::Input { .. }
+            | Self::Unhealthy
+            | Self::Program { .. }
+            | Self::Output(_) => 1,
         }
     }
 
@@ -92,6 +105,7 @@ impl Error {
             Self::Updates { .. } => "INVALID_ARGUMENT",
             Self::Input { .. } => "INPUT",
             Self::Unhealthy => "UNHEALTHY",
+            Self::Program { .. } => "PROGRAM",
             Self::Differ => "DIFFER",
             Self::Diagnosed(_) => "DIAGNOSED",
             Self::Output(_) => "OUTPUT",

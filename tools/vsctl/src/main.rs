@@ -15,7 +15,6 @@ mod commands;
 mod doctor;
 mod error;
 mod output;
-#[cfg_attr(not(test), allow(dead_code))] // no verb writes captures yet
 mod pcapng;
 mod yaml;
 

@@ -1,5 +1,6 @@
 //! What others may ask of a switch.
 
+use crate::switch::capture::{Capture, CaptureSpec};
 use crate::switch::conntrack::ConnectionStream;
 use crate::switch::pipeline::{MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError};
 use crate::{
@@ -106,4 +107,6 @@ switch_api! {
     fn time_warp(&self, ms: u64) -> Result<(), SwitchError>;
     fn cache_enable(&self, on: bool);
     fn cache_flush(&self);
+    fn start_capture(&self, spec: &CaptureSpec) -> Result<Capture, SwitchError>;
+    fn stop_capture(&self, id: u64) -> Result<(), SwitchError>;
 }

@@ -18,6 +18,7 @@
 
 pub mod action;
 pub mod cache;
+pub mod capture;
 pub mod conntrack;
 pub mod group;
 pub mod limits;

@@ -50,6 +50,9 @@ pub const SEGMENT_MIN: usize = 64;
 /// Samples of drops that wait for the control side, per worker. It looks ten times a second: a
 /// reason has one of each look at the default rate, and there are not 100 reasons.
 pub const DROP_SAMPLES_QUEUED: usize = 256;
+/// Samples of drops that wait for the reader of a capture, per worker: some milliseconds of what a
+/// fast port can lose.
+pub const DROP_TAP_QUEUED: usize = 4096;
 /// Bytes that a sample of a drop has: all headers of a packet in a tunnel.
 pub const SAMPLE_BYTES: usize = 128;
 

@@ -21,6 +21,13 @@ pub fn unix_ms() -> u64 {
     since.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
+/// Nanoseconds since 1970-01-01 00:00:00 UTC, by the machine's clock.
+#[must_use]
+pub fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_nanos().try_into().unwrap_or(u64::MAX)
+}
+
 /// Milliseconds that the clock is ahead of the machine's.
 static AHEAD: AtomicU64 = AtomicU64::new(0);
 

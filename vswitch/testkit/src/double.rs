@@ -9,6 +9,7 @@ use tokio::sync::{broadcast, mpsc};
 use vswitch_conntrack::{End, Family, L4, Request, Seen, Tuple, protocol};
 use vswitch_control::SwitchApi;
 use vswitch_control::health::{Condition, Health, Part};
+use vswitch_control::switch::capture::{Capture, CaptureSpec};
 use vswitch_control::switch::conntrack::{ConnectionEvents, ConnectionStream};
 use vswitch_control::switch::pipeline::{
     MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError, filter_refused,
@@ -19,6 +20,7 @@ use vswitch_control::{
     PortEvent, PortEventKind, PortInfo, RxqInfo, SwitchError, WorkerInfo,
 };
 use vswitch_control::{NeighbourInfo, RouteConfig, RouteInfo};
+use vswitch_dataplane::capture::{Interface, Point, Session, SessionSpec};
 use vswitch_dataplane::conntrack::Conntrack;
 use vswitch_dataplane::meter::Rates;
 use vswitch_dataplane::observe::PortTotals;
@@ -28,7 +30,7 @@ use vswitch_dataplane::pipeline::state::{
 };
 use vswitch_dataplane::pipeline::{Changes, ControllerInfo, Fate, Interest, PacketIn, RuleStats};
 use vswitch_dataplane::port::dummy::Sent;
-use vswitch_dataplane::port::{Cidr, PortConfig, PortKind};
+use vswitch_dataplane::port::{Cidr, PortConfig, PortId, PortKind};
 use vswitch_dataplane::time::Millis;
 use vswitch_flow::spec::{FlowFilter, Update};
 use vswitch_flow::text::PacketOut;
@@ -587,5 +589,25 @@ impl SwitchApi for Double {
 
     fn cache_flush(&self) {
         self.calls.lock().push("flush".to_owned());
+    }
+
+    fn start_capture(&self, spec: &CaptureSpec) -> Result<Capture, SwitchError> {
+        let ports = self.ports(&spec.bridge)?;
+        let interface = |(name, point): (&String, &Point)| {
+            let at = ports.iter().position(|port| port.config.name == *name).ok_or_else(|| missing("port", name))?;
+            let port = PortId(u16::try_from(at).unwrap_or(0));
+            Ok::<_, SwitchError>(Interface { port, name: name.clone(), point: *point })
+        };
+        let wanted = spec.ports.iter().flat_map(|name| spec.points.iter().map(move |point| (name, point)));
+        let interfaces = wanted.map(interface).collect::<Result<Vec<_>, _>>()?;
+        let numbers = interfaces.iter().map(|interface| u32::from(interface.port.0) + 1).collect();
+        let session = SessionSpec { interfaces, matching: spec.matching.clone(), snaplen: spec.snaplen };
+        self.calls.lock().push(format!("capture {:?} snaplen {}", spec.points, spec.snaplen));
+        Ok(Capture { id: 7, session: Arc::new(Session::new(session, 1, 0)), numbers })
+    }
+
+    fn stop_capture(&self, id: u64) -> Result<(), SwitchError> {
+        self.calls.lock().push(format!("stop capture {id}"));
+        Ok(())
     }
 }

@@ -138,6 +138,8 @@ const HEADINGS: &[(&str, &[&str])] = &[
             "calls-show",
             "log",
             "log-show",
+            "capture",
+            "tcpdump",
             "monitor",
             "packet-out",
             "dump-controllers",

@@ -5,8 +5,9 @@ mod antrea;
 mod bridge;
 mod calls;
 mod caps;
-mod config;
+mod capture;
 mod complete;
+mod config;
 mod conntrack;
 mod doctor;
 mod events;
@@ -126,6 +127,7 @@ async fn ask<'a>(client: &'a Client, cli: &'a Cli, out: &'a mut dyn Write) -> Re
             let lines = events::follow(client, *existing, *count, cli.timeout, cli.json, out);
             return Ok(Reply::stream(lines));
         }
+        Command::Capture(command) => return Ok(Reply::stream(capture::run(client, command, cli, out))),
         Command::Conntrack(command) => return conntrack::ask(client, command, cli, out).await,
         Command::Antrea { verb } => return antrea::ask(client, verb, cli, out).await,
         Command::Pipeline(command) => return pipeline::ask(client, command, cli, out).await,

@@ -7,8 +7,8 @@ use super::socket::ControlListener;
 use crate::calls::{Calls, CountLayer};
 use crate::metrics::{self, MetricsListener, Page};
 use crate::services::{
-    AntreaServices, Bridges, Capabilities, Configs, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Logs, Meters,
-    Packets, Pipelines, Ports, Statistics, Tables, Traces, TunnelSupport, Workers,
+    AntreaServices, Bridges, Capabilities, Captures, Configs, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Logs,
+    Meters, Packets, Pipelines, Ports, Statistics, Tables, Traces, TunnelSupport, Workers,
 };
 use crate::shares::{CONNECTIONS_MAX, Connections, ShareLayer, Shares};
 use std::future::Future;
@@ -44,6 +44,7 @@ use vswitch_proto::antrea::v1::traceflow_service_server as antrea_traceflow;
 use vswitch_proto::antrea::v1::traffic_control_service_server as antrea_traffic_control;
 use vswitch_proto::v1::bridge_service_server as bridge;
 use vswitch_proto::v1::capabilities_service_server as capabilities;
+use vswitch_proto::v1::capture_service_server as capture;
 use vswitch_proto::v1::config_service_server as config;
 use vswitch_proto::v1::conntrack_service_server as conntrack;
 use vswitch_proto::v1::dummy_service_server as dummy;
@@ -91,7 +92,7 @@ pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Names under which health is told as a whole: the server's, and each service's. Parts of the
 /// switch have names of their own ([`PARTS`]).
-pub(super) const HEALTH_NAMES: [&str; 30] = [
+pub(super) const HEALTH_NAMES: [&str; 31] = [
     "",
     bridge::SERVICE_NAME,
     port::SERVICE_NAME,
@@ -110,6 +111,7 @@ pub(super) const HEALTH_NAMES: [&str; 30] = [
     conntrack::SERVICE_NAME,
     trace::SERVICE_NAME,
     tunnel::SERVICE_NAME,
+    capture::SERVICE_NAME,
     antrea_node::SERVICE_NAME,
     antrea_sync::SERVICE_NAME,
     antrea_pod::SERVICE_NAME,
@@ -277,6 +279,7 @@ fn router(
         .conntrack_service(Arc::new(Conntracks::new(control.clone())))
         .trace_service(Arc::new(Traces(control.clone())))
         .tunnel_service(Arc::new(TunnelSupport(control.clone())))
+        .capture_service(Arc::new(Captures(control.clone())))
         .capabilities_service(Arc::new(Capabilities(control.slow_path())))
         .node_service(agents.clone())
         .sync_service(agents.clone())

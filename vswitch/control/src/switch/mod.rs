@@ -28,6 +28,7 @@ mod announce;
 #[cfg(all(test, not(feature = "dpdk")))]
 mod bounded_tests;
 mod bridges;
+pub mod capture;
 mod change;
 mod closing;
 mod companion;

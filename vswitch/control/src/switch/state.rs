@@ -1,6 +1,7 @@
 //! What there is: bridges, ports, receive queues; and the snapshot made of it.
 
 use super::Switch;
+use super::capture::list::CaptureList;
 use super::closing::Closing;
 use super::numbers::Numbers;
 use super::port_state::{PortState, Ports, Rxq};
@@ -51,6 +52,8 @@ pub(super) struct State {
     pub(super) neighbours: Arc<Neighbours>,
     /// Number of the last bridge that was added.
     pub(super) bridge_id: u32,
+    /// What is captured.
+    pub(super) captures: CaptureList,
 }
 
 impl std::fmt::Debug for State {
@@ -143,6 +146,7 @@ impl State {
             routes: Routes::default(),
             neighbours,
             bridge_id: 0,
+            captures: CaptureList::default(),
         }
     }
 
@@ -239,7 +243,7 @@ impl State {
         let stages = Arc::clone(&self.stages);
         let tunnels = Arc::clone(&last.world.tunnels);
         let world = Arc::new(World { number: self.world, ports_changed, bridges, ports, changes, stages, tunnels });
-        Snapshot { world, ports: last.ports.clone(), rxqs: last.rxqs.clone() }
+        Snapshot { world, ports: last.ports.clone(), rxqs: last.rxqs.clone(), captures: last.captures.clone() }
     }
 
     /// The state as workers see it, after bridges or ports have changed.
@@ -281,7 +285,7 @@ impl State {
         let stages = Arc::clone(&self.stages);
         let tunnels = Arc::new(self.tunnels());
         let world = Arc::new(World { number, ports_changed, bridges, ports: facts, changes, stages, tunnels });
-        Snapshot { world, ports, rxqs }
+        Snapshot { world, ports, rxqs, captures: self.captures() }
     }
 
     /// A patch port joins two bridges: its other end is another port, elsewhere.

@@ -58,7 +58,7 @@ impl Drops {
     fn died(&self, died: &Died<'_>) {
         self.counters[died.reason.index()].add(died.packets);
         if let Some(Watched { place, direction, sampler }) = &self.watched
-            && sampler.rate() != 0
+            && sampler.is_watched()
         {
             sampler.sample(place, *direction, died);
         }

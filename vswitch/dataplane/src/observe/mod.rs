@@ -8,6 +8,7 @@
 
 mod counters;
 mod drop_reason;
+mod drop_tap;
 mod drops;
 mod fallback;
 mod sampler;
@@ -16,6 +17,7 @@ mod sampler_tests;
 
 pub use counters::{Counter, PortCounters, PortTotals, Software};
 pub use drop_reason::{DropClass, DropReason};
+pub use drop_tap::DropTap;
 pub use drops::Drops;
 pub use fallback::Fallback;
 pub use sampler::{Decider, Direction, DropPlace, DropSample, DropSampler, Remains};

@@ -12,14 +12,15 @@
 //!
 //! **Threads**: one worker writes; any thread may set the rate, read the counters and take samples.
 
-use super::{Counter, DropReason};
+use super::{Counter, DropReason, DropTap};
 use crate::limits::{DROP_SAMPLES_QUEUED, SAMPLE_BYTES};
 use crate::time::Millis;
+use arc_swap::ArcSwap;
 use crossbeam_queue::ArrayQueue;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
-use vswitch_dpdk::Mbuf;
+use vswitch_dpdk::{Mbuf, lcore};
 
 /// Which way a packet was going, as its port sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -85,6 +86,13 @@ impl Remains<'_> {
         }
     }
 
+    fn tag(&self) -> u64 {
+        match self {
+            Self::Packet(mbuf) => mbuf.tag(),
+            Self::Nothing | Self::Bytes(_) => 0,
+        }
+    }
+
     /// Copies the first bytes; returns how many.
     fn copy(&self, into: &mut [u8; SAMPLE_BYTES]) -> usize {
         let len = self.len().min(SAMPLE_BYTES);
@@ -117,6 +125,10 @@ pub struct DropSample {
     pub decider: Option<Decider>,
     /// Bytes of the whole packet; 0 where it was not at hand.
     pub len: usize,
+    /// Its mark ([`Mbuf::tag`]); 0: none.
+    pub tag: u64,
+    /// TSC cycles when it died; 0 if no capture asked.
+    pub cycles: u64,
     bytes: [u8; SAMPLE_BYTES],
     copied: usize,
 }
@@ -128,6 +140,9 @@ impl DropSample {
         &self.bytes[..self.copied]
     }
 }
+
+/// Beside the rate: a capture wants drops.
+const TAPPED: u32 = 1 << 31;
 
 /// What one reason has had of the present second.
 #[derive(Debug, Default)]
@@ -142,8 +157,10 @@ struct Share {
 /// The samples of one worker.
 #[derive(Debug)]
 pub struct DropSampler {
-    /// Samples per second and reason; 0: nobody watches.
-    rate: AtomicU32,
+    /// Samples per second and reason; and [`TAPPED`]. 0: nobody watches.
+    wanted: AtomicU32,
+    /// Captures of drops.
+    taps: ArcSwap<Vec<Arc<DropTap>>>,
     worker: usize,
     /// Milliseconds of the worker's clock.
     now: Counter,
@@ -156,7 +173,8 @@ impl DropSampler {
     #[must_use]
     pub fn new(worker: usize) -> Self {
         Self {
-            rate: AtomicU32::new(0),
+            wanted: AtomicU32::new(0),
+            taps: ArcSwap::default(),
             worker,
             now: Counter::default(),
             shares: std::array::from_fn(|_| Share::default()),
@@ -166,14 +184,40 @@ impl DropSampler {
 
     /// Sets how many samples a reason may have per second; 0: none, and drops cost nothing.
     pub fn set_rate(&self, rate: u32) {
-        self.rate.store(rate, Relaxed);
+        let _ = self.wanted.fetch_update(Relaxed, Relaxed, |wanted| Some(wanted & TAPPED | rate & !TAPPED)); // always
+    }
+
+    /// From now on a capture gets all drops of its ports. The control side.
+    pub fn add_tap(&self, tap: &Arc<DropTap>) {
+        self.change_taps(|taps| taps.push(Arc::clone(tap)));
+    }
+
+    /// A capture of drops ends. The control side.
+    pub fn remove_tap(&self, tap: &Arc<DropTap>) {
+        self.change_taps(|taps| taps.retain(|one| !Arc::ptr_eq(one, tap)));
+    }
+
+    fn change_taps(&self, change: impl Fn(&mut Vec<Arc<DropTap>>)) {
+        self.taps.rcu(|taps| {
+            let mut taps = Vec::clone(taps);
+            change(&mut taps);
+            taps
+        });
+        let tapped = if self.taps.load().is_empty() { 0 } else { TAPPED };
+        let _ = self.wanted.fetch_update(Relaxed, Relaxed, |wanted| Some(wanted & !TAPPED | tapped)); // always
+    }
+
+    /// Whether anything is to be done about a drop but count it.
+    #[inline]
+    pub(super) fn is_watched(&self) -> bool {
+        self.wanted.load(Relaxed) != 0
     }
 
     /// Samples that a reason may have per second; 0: nobody watches.
     #[inline]
     #[must_use]
     pub fn rate(&self) -> u32 {
-        self.rate.load(Relaxed)
+        self.wanted.load(Relaxed) & !TAPPED
     }
 
     /// The worker has read its clock.
@@ -200,11 +244,42 @@ impl DropSampler {
         self.shares[reason.index()].lost.get()
     }
 
+    /// A sample of a packet, or of what is at hand of it.
+    fn copy(&self, place: &Arc<DropPlace>, direction: Direction, died: &Died<'_>) -> DropSample {
+        let mut bytes = [0; SAMPLE_BYTES];
+        let copied = died.remains.copy(&mut bytes);
+        DropSample {
+            reason: died.reason,
+            place: Arc::clone(place),
+            direction,
+            worker: self.worker,
+            at: Millis(self.now.get()),
+            decider: died.decider,
+            len: died.remains.len(),
+            tag: died.remains.tag(),
+            cycles: 0,
+            bytes,
+            copied,
+        }
+    }
+
     /// Packets died, of which one is at hand. The worker.
     #[cold]
     #[inline(never)]
     pub(super) fn sample(&self, place: &Arc<DropPlace>, direction: Direction, died: &Died<'_>) {
+        if self.wanted.load(Relaxed) & TAPPED != 0 {
+            for tap in self.taps.load().iter() {
+                // No burst's time is at hand here.
+                tap.take(place.port, died, || DropSample {
+                    cycles: lcore::cycles(),
+                    ..self.copy(place, direction, died)
+                });
+            }
+        }
         let rate = self.rate().into();
+        if rate == 0 {
+            return;
+        }
         let at = Millis(self.now.get());
         let share = &self.shares[died.reason.index()];
         let second = at.0 / 1000 + 1;
@@ -218,19 +293,7 @@ impl DropSampler {
         }
         share.taken.add(1);
         share.suppressed.add(died.packets - 1);
-        let mut bytes = [0; SAMPLE_BYTES];
-        let copied = died.remains.copy(&mut bytes);
-        let sample = DropSample {
-            reason: died.reason,
-            place: Arc::clone(place),
-            direction,
-            worker: self.worker,
-            at,
-            decider: died.decider,
-            len: died.remains.len(),
-            bytes,
-            copied,
-        };
+        let sample = self.copy(place, direction, died);
         // The name that comes back has an owner at the port: nothing is freed here.
         if self.queue.push(sample).is_err() {
             share.lost.add(1);

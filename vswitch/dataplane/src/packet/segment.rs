@@ -66,6 +66,7 @@ fn cut(
             let is_short = mbuf.len() < start + done + len;
             return Err(if is_short { DropReason::Segmentation } else { DropReason::NoMbuf });
         }
+        segment.take_tag(mbuf);
         template.finish(&mut segment, partial).ok_or(DropReason::Segmentation)?;
         out(segment);
         done += len;

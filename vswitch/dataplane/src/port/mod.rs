@@ -30,6 +30,7 @@ mod device;
 pub mod dummy;
 #[cfg(feature = "dpdk")]
 mod ethdev;
+mod fates;
 mod id;
 #[cfg(test)]
 mod kernel_queue_tests;
@@ -52,6 +53,7 @@ pub mod vhost;
 pub use caps::Capability;
 pub use config::{FieldError, PortConfig, PortKind, VhostConfig, VhostMode, cidr_text, is_name};
 pub use device::{DeviceCounters, Link, Quiesce};
+pub use fates::Fates;
 pub use id::PortId;
 pub use open::{Device, OpenContext, OpenPort, open};
 pub use queue::{RxQueue, Sum, TxQueue};

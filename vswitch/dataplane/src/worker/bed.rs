@@ -2,6 +2,7 @@
 //! goes through tables and caches.
 
 use crate::cache::{CacheShared, Collector};
+use crate::capture::Captures;
 use crate::conntrack::Conntrack;
 use crate::meter::Rates;
 use crate::observe::{DropPlace, DropSampler, PortCounters, PortTotals};
@@ -41,6 +42,7 @@ pub(super) struct Bed {
     pub(super) sampler: Arc<DropSampler>,
     world: u64,
     pub(super) tunnels: Arc<Tunnels>,
+    pub(super) captures: Option<Arc<Captures>>,
 }
 
 impl Bed {
@@ -104,6 +106,7 @@ impl Bed {
             stages: Arc::default(),
             shared,
             tunnels: Arc::default(),
+            captures: None,
         };
         bed.publish();
         bed
@@ -136,7 +139,12 @@ impl Bed {
             tunnels: Arc::clone(&self.tunnels),
         });
         let views = self.views.iter().cloned().map(Some).collect();
-        self.walk.adopt(Arc::new(Snapshot { world, ports: views, rxqs: vec![Vec::new()] }));
+        self.walk.adopt(Arc::new(Snapshot {
+            world,
+            ports: views,
+            rxqs: vec![Vec::new()],
+            captures: self.captures.clone(),
+        }));
     }
 
     /// Ports have an MTU of 9,100: one of 9,000 in a tunnel.

@@ -19,6 +19,14 @@ impl VhostTxQueue {
         Self { rings, mtu, index: index.into() }
     }
 
+    /// Whether the guest takes the packets of a burst in order and refuses the rest. Otherwise
+    /// some may be refused in the middle: an offload that the guest does not take, or a buffer that
+    /// is too short.
+    pub(in crate::port) fn takes_in_order(&self, burst: &Burst) -> bool {
+        let frame_max = self.mtu.frame_max();
+        self.rings.is_mergeable() && burst.iter().all(|mbuf| !mbuf.needs_offload() && mbuf.len() <= frame_max)
+    }
+
     /// What the connected guest takes unfinished; nothing without a guest.
     #[inline]
     #[must_use]

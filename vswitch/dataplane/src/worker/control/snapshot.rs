@@ -1,6 +1,7 @@
 //! The world as workers see it, and how a new one reaches them.
 
 use crate::cache::CacheShared;
+use crate::capture::Captures;
 use crate::conntrack::Conntrack;
 use crate::observe::{Counter, DropSampler, PortCounters, PortTotals};
 use crate::pipeline::World;
@@ -25,6 +26,8 @@ pub struct Snapshot {
     pub ports: Vec<Option<PortView>>,
     /// Receive queues per worker.
     pub rxqs: Vec<Vec<Arc<RxqSlot>>>,
+    /// Captures, if there are any.
+    pub captures: Option<Arc<Captures>>,
 }
 
 impl Snapshot {

@@ -1,12 +1,14 @@
 //! Gathers what leaves by each port during a burst, and sends it once at the burst's end.
 
+use crate::capture::{Point, Taps};
 use crate::limits::{BURST, WORKERS_MAX};
 use crate::observe::{DropReason, Drops, PortCounters, Remains};
 use crate::packet::offload;
-use crate::port::{PortId, Sum};
+use crate::port::{PortId, Sum, TxQueue};
 use crate::worker::slow::forget::Met;
 use crate::worker::tunnel::waiting::Waiting;
 use crate::worker::{PortView, Snapshot};
+use parking_lot::Mutex;
 use vswitch_conntrack::Owner;
 use vswitch_dpdk::{Burst, Mbuf, Mempool};
 
@@ -22,6 +24,8 @@ struct Gathered {
     plain_max: usize,
     /// What is gathered, in sum.
     sum: Sum,
+    /// What is sent is captured.
+    captured: bool,
 }
 
 /// Packets on their way out, by port; and those that died, to be freed in bulk.
@@ -37,6 +41,8 @@ pub(in crate::worker) struct Outputs {
     pub(in crate::worker) borrowed_from: Option<PortId>,
     /// Those that wait for a next hop.
     pub(in crate::worker) waiting: Waiting,
+    /// What is captured.
+    pub(in crate::worker) taps: Taps,
     /// What the packet in hand has met.
     pub(in crate::worker) met: Met,
     /// This worker, as the owner of connections on the fast path. It is outside whenever anything
@@ -50,14 +56,17 @@ impl Outputs {
     #[must_use]
     pub(in crate::worker) fn new(worker: usize, waiting: Waiting, owner: Owner) -> Self {
         let (ports, pending, dead, met) = (Vec::new(), Vec::new(), Burst::new(), Met::default());
-        Self { worker, ports, pending, dead, borrowed_from: None, waiting, met, owner }
+        let taps = Taps::new(worker);
+        Self { worker, ports, pending, dead, borrowed_from: None, waiting, taps, met, owner }
     }
 
     /// Makes room for the ports of a snapshot. Between bursts: nothing is gathered.
     pub(in crate::worker) fn fit(&mut self, snapshot: &Snapshot) {
         debug_assert!(self.pending.is_empty(), "a snapshot changes between bursts");
         self.ports.resize_with(snapshot.ports.len(), Gathered::default);
+        self.taps.adopt(snapshot.captures.as_ref());
         for (gathered, view) in self.ports.iter_mut().zip(&snapshot.ports) {
+            gathered.captured = view.as_ref().is_some_and(|view| self.taps.look_at(view.shared.id, Point::Tx));
             let sends = |view: &&PortView| view.admin_up && view.peer.is_none() && !view.shared.tx.is_empty();
             gathered.plain_max = view.as_ref().filter(sends).map_or(0, |view| view.frame_max);
         }
@@ -163,7 +172,7 @@ impl Outputs {
         if self.borrowed_from == Some(port) {
             return self.make_room(snapshot, port);
         }
-        let Gathered { burst, sum, .. } = &mut self.ports[port.index()];
+        let Gathered { burst, sum, captured, .. } = &mut self.ports[port.index()];
         let sum = std::mem::take(sum);
         if burst.is_empty() {
             return; // filled up and sent before the burst ended
@@ -173,7 +182,12 @@ impl Outputs {
             Some(view) if !view.shared.tx.is_empty() => {
                 let shared = &view.shared;
                 let counters: &PortCounters = &shared.counters[self.worker];
-                shared.tx[self.worker % shared.tx.len()].lock().send(burst, sum, counters);
+                let queue = &shared.tx[self.worker % shared.tx.len()];
+                if *captured {
+                    send_captured(queue, burst, sum, counters, (port, &mut self.taps));
+                } else {
+                    queue.lock().send(burst, sum, counters);
+                }
             }
             _ => burst.clear(),
         }
@@ -209,6 +223,22 @@ impl Outputs {
         self.pending.truncate(left);
         self.dead.clear();
     }
+}
+
+/// Sends a burst of which a capture wants to know what the port took.
+#[cold]
+#[inline(never)]
+fn send_captured(
+    queue: &Mutex<TxQueue>,
+    burst: &mut Burst,
+    sum: Sum,
+    counters: &PortCounters,
+    (port, taps): (PortId, &mut Taps),
+) {
+    let packets = burst.len();
+    taps.take_sent(burst, port);
+    let fates = queue.lock().send_told(burst, sum, counters);
+    taps.settle_sent(port, packets, &fates);
 }
 
 /// Why a GSO packet may not leave although it will be cut: its pieces would still be longer than

@@ -329,6 +329,7 @@ impl Poll {
     /// Sleeps a little longer each time, up to the bound; nobody waits for this worker meanwhile.
     #[cold]
     fn sleep(&mut self, times: u32) {
+        self.walk.hand_over();
         self.publisher.quiescence().offline(self.id);
         // Ends early when the control side has a packet.
         std::thread::park_timeout(self.idle_sleep.min(Duration::from_micros(u64::from(times))));

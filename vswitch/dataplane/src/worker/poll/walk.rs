@@ -1,6 +1,7 @@
 //! The packet walk: what happens to a burst between a receive queue and the transmit queues.
 
 use crate::cache::{Cache, CacheShared, Megaflow};
+use crate::capture::Point;
 use crate::conntrack::Conntrack;
 use crate::meter::{Budgets, Rates};
 use crate::observe::{DropReason, Remains};
@@ -49,8 +50,12 @@ pub(in crate::worker) enum Way {
 #[derive(Clone, Copy, Debug, Default)]
 struct Entrance {
     way: Way,
+    /// Something is to be done with each burst before the walk: one of the following.
+    looked_at: bool,
     /// Malformed ones are refused, because of the port or its bridge.
     strict: bool,
+    /// Captured.
+    captured: bool,
 }
 
 impl Way {
@@ -131,9 +136,10 @@ impl Walk {
         self.tallies = tallies.map(|credits| Some(self.cache.tally(credits?))).collect();
         let facts = |port: usize| snapshot.world.ports.get(port).and_then(Option::as_ref);
         let entrance = |(port, view): (usize, &Option<PortView>)| {
-            view.as_ref().map_or_else(Entrance::default, |view| Entrance {
-                way: ways[view.bridge],
-                strict: bridges[view.bridge].strict || facts(port).is_some_and(|facts| facts.strict),
+            view.as_ref().map_or_else(Entrance::default, |view| {
+                let strict = bridges[view.bridge].strict || facts(port).is_some_and(|facts| facts.strict);
+                let captured = self.outputs.taps.look_at(view.shared.id, Point::Rx);
+                Entrance { way: ways[view.bridge], looked_at: strict || captured, strict, captured }
             })
         };
         self.entrances = snapshot.ports.iter().enumerate().map(entrance).collect();
@@ -144,6 +150,7 @@ impl Walk {
     /// Once a millisecond, between bursts: what is idle goes.
     pub fn maintain(&mut self, now: Millis) {
         self.cache.maintain(now);
+        self.hand_over();
         let (worker, snapshot) = (self.worker, &self.snapshot);
         self.conntrack.maintain(now, |port, mbuf, reason| {
             if let Some(view) = snapshot.port(port) {
@@ -153,6 +160,11 @@ impl Walk {
         });
         self.maintain_waiting(now);
         debug_assert!(self.outputs.owner.is_outside(), "others wait for the end of a section");
+    }
+
+    /// Gives readers of captures what was copied so far.
+    pub(in crate::worker) fn hand_over(&mut self) {
+        self.outputs.taps.hand_over();
     }
 
     /// The world as it looks now.
@@ -170,8 +182,8 @@ impl Walk {
             return burst.clear(); // a queue of a port that is no longer there is not polled
         };
         let way = entrance.way;
-        if entrance.strict {
-            self.refuse_malformed(burst, port);
+        if entrance.looked_at {
+            self.look_at(burst, port, *entrance);
         }
         self.cache.pays(port);
         match way {
@@ -180,6 +192,19 @@ impl Walk {
         }
         self.settle(port);
         debug_assert!(self.outputs.owner.is_outside(), "others wait for the end of a section");
+    }
+
+    /// What is done with the bursts of some ports before they set out: captured as they came, then
+    /// checked.
+    #[cold]
+    #[inline(never)]
+    fn look_at(&mut self, burst: &mut Burst, port: PortId, entrance: Entrance) {
+        if entrance.captured {
+            self.outputs.taps.take_received(burst, port);
+        }
+        if entrance.strict {
+            self.refuse_malformed(burst, port);
+        }
     }
 
     /// Counts what a port's budget refused its burst.

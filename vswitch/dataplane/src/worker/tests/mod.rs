@@ -2,6 +2,7 @@
 
 mod borrowed;
 mod cached;
+mod captured;
 mod chosen;
 mod clauses;
 mod counted;
@@ -85,7 +86,7 @@ fn world(bridges: &[&[usize]], patches: &[(usize, usize)], change: impl Fn(usize
     let world = Arc::new(pipeline::World { bridges, changes, ..pipeline::World::default() });
     let pool = Mempool::for_tests(512);
     let mut walk = Walk::new(0, pool.clone(), Arc::default(), conntrack(), Rates::NONE);
-    walk.adopt(Arc::new(Snapshot { world, ports: views, rxqs: vec![Vec::new()] }));
+    walk.adopt(Arc::new(Snapshot { world, ports: views, rxqs: vec![Vec::new()], captures: None }));
     World { pool, wires, walk }
 }
 

@@ -63,7 +63,12 @@ fn strict_world(strict: Strict, tables: bool) -> World {
         underlay: true,
     };
     next.ports = (0..3).map(|port| Some(facts(port))).collect();
-    world.walk.adopt(Arc::new(Snapshot { world: Arc::new(next), ports: old.ports.clone(), rxqs: vec![Vec::new()] }));
+    world.walk.adopt(Arc::new(Snapshot {
+        world: Arc::new(next),
+        ports: old.ports.clone(),
+        rxqs: vec![Vec::new()],
+        captures: None,
+    }));
     world
 }
 
@@ -120,7 +125,7 @@ fn a_strict_port_that_is_down_drops_for_that_reason() {
         let mut ports = old.ports.clone();
         ports[0].as_mut().expect("a port").admin_up = false;
         let world_of = Arc::clone(&old.world);
-        world.walk.adopt(Arc::new(Snapshot { world: world_of, ports, rxqs: vec![Vec::new()] }));
+        world.walk.adopt(Arc::new(Snapshot { world: world_of, ports, rxqs: vec![Vec::new()], captures: None }));
         world.receive(0, &[bad(1), good(1, 1)], 32);
         let zero = world.totals(0);
         let down = zero.rx_drops[DropReason::AdminDown.index()];

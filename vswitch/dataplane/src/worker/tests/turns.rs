@@ -30,6 +30,7 @@ fn a_storm_gets_one_burst_a_turn_and_nobody_else_less_than_without_it() {
             world: Arc::clone(&before.world),
             ports: before.ports.clone(),
             rxqs: vec![slots.clone()],
+            captures: None,
         }));
         let mut burst = Burst::new();
         let mut turn = |what: &str, expected: u64| {

@@ -249,6 +249,7 @@ impl StepContext<'_> {
         if !front.grow(len) || !write(front.head_mut()) {
             return Err((DropReason::Headroom, mbuf));
         }
+        front.take_tag(&mbuf);
         front.chain(mbuf);
         Ok(front)
     }
