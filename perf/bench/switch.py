@@ -1,10 +1,14 @@
 """The switch as the device under test."""
 
 import contextlib
+import os
+import shutil
+import subprocess
+import threading
 import time
 from functools import partial
 
-from vsw import daemon
+from vsw import daemon, machine
 from vsw.machine import Failure
 
 from .document import ZONE
@@ -40,6 +44,7 @@ class Switch:
         self.stop = self.daemon.stop
         self.pid, self.cores = self.daemon.process.pid, len(dpdk["worker_cores"])
         self.recorder, self.bridge_of = bench.recorder, {}
+        self.captures, self.other_core = bench.captures, bench.other_core
 
     def add_port(self, name, number, devargs, queues=1, bridge="br0"):
         """Adds a DPDK device as a port."""
@@ -155,12 +160,13 @@ class Switch:
     def measure(self, seconds, body=time.sleep, read=None):
         """A Sample of what it does during `body(seconds)`; `read` gives packets received and sent,
         by default those of all ports."""
-        time.sleep(WARM_UP_S)
-        self.clear()
-        before = self.workers()
-        with Interval(self.pid, read or partial(all_ports, self), self.cores) as interval:
-            with self.recorder.recording(self.pid) if self.recorder else contextlib.nullcontext():
-                body(seconds)
+        with self.capturing() if self.captures else contextlib.nullcontext():
+            time.sleep(WARM_UP_S)
+            self.clear()
+            before = self.workers()
+            with Interval(self.pid, read or partial(all_ports, self), self.cores) as interval:
+                with self.recorder.recording(self.pid) if self.recorder else contextlib.nullcontext():
+                    body(seconds)
         after = self.workers()
         gone = {name: after[name] - before[name] for name in after if name != "tsc_hz"}
         busy = gone["busy_cycles"] / max(1, sum(gone[f"{state}_cycles"] for state in ("busy", "idle", "sleep")))
@@ -169,3 +175,20 @@ class Switch:
         if self.recorder:
             result.functions = self.recorder.functions(result.cycles_per_packet)
         return result
+
+    @contextlib.contextmanager
+    def capturing(self):
+        """All packets of all ports of br0 are captured during the body."""
+        argv = self.daemon.command("capture", "br0", "--count", 100_000_000, "--seconds", 3600, "-w", "-")
+        process = machine.spawn(argv, [self.other_core], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        with process, open(os.devnull, "wb") as nowhere:
+            process.stdout.read(4)  # the workers copy
+            throwing = threading.Thread(target=shutil.copyfileobj, args=(process.stdout, nowhere))
+            throwing.start()
+            try:
+                yield
+                if process.poll() is not None:
+                    raise Failure(f"the capture ended with status {process.returncode} while the switch was measured")
+            finally:
+                process.terminate()
+                throwing.join()
