@@ -15,7 +15,7 @@ use vswitch_control::config::{ConfigErrors, SOCKET_DEFAULT};
 use vswitch_control::health::Condition;
 use vswitch_control::running::{Running, Started};
 use vswitch_control::switch::Stopped;
-use vswitch_control::{Switch, SwitchApi, SwitchConfig};
+use vswitch_control::{Switch, SwitchApi, SwitchConfig, SwitchError};
 use vswitch_dpdk::capabilities::{self, Capabilities};
 use vswitch_dpdk::lcore;
 use vswitch_dpdk::process::exit_now;
@@ -216,7 +216,12 @@ async fn reload_at(
                 tracing::info!(changes = outcome.changes.len(), "SIGHUP: the configuration file is in force");
             }
             Ok(Err(error)) => {
-                error.to_string().lines().for_each(|line| tracing::error!("{line}"));
+                match &error {
+                    SwitchError::Invalid(errors) => {
+                        errors.iter().for_each(|error| tracing::error!("{}", error.description()));
+                    }
+                    error => tracing::error!("{error}"),
+                }
                 tracing::error!("SIGHUP: the configuration file is refused, and nothing is changed");
             }
             Err(error) => tracing::error!("SIGHUP: the call failed inside the switch: {error}; report it"),

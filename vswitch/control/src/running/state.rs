@@ -89,7 +89,10 @@ fn pipeline(
     let groups = switch.groups(bridge, None)?.into_iter().map(|info| info.group);
     let meters = switch.meters(bridge, None)?.into_iter().map(|info| info.meter);
     program.pipeline = Some(PipelineText {
-        meters: meters.map(|meter| written(|out| format_meter(&meter, out))).collect(),
+        // A dump has each band on a line of its own.
+        meters: meters
+            .map(|meter| written(|out| format_meter(&meter, out)).replace("bands=\n", "bands=").replace('\n', " "))
+            .collect(),
         groups: groups.map(|group| written(|out| format_group(&group, STYLE, &names, out))).collect(),
         flows: flow_texts(&stay, &names),
     });
