@@ -1,5 +1,5 @@
 """vsctl on a running switch as its users have it: completion in real shells, listings on a terminal,
---watch, YAML."""
+--watch, YAML, ports that wait."""
 
 import contextlib
 import json
@@ -204,15 +204,21 @@ class Vsctl(unittest.TestCase):
         self.assertEqual(set(second["rates"]["uplink0"]), {"rx_packets", "rx_bytes", "rx_dropped", "tx_packets", "tx_bytes", "tx_dropped"})
 
     def test_yaml_says_the_same_as_json(self):
-        for words in (["show"], ["dump-flows", "br0"], ["capabilities"], ["drop-reasons"], ["list-br"], ["dump-conntrack"]):
+        # Nothing that counts: these are two readings.
+        for words in (["list-ports", "br0"], ["ct-get-timeouts"], ["capabilities"], ["drop-reasons"], ["dump-conntrack"]):
             [document] = yaml.safe_load_all(self.run_vsctl("-o", "yaml", *words).stdout)
-            told = json.loads(self.run_vsctl("-o", "json", *words).stdout)
-            if words[0] == "dump-flows":
-                for flow in (*document, *told):
-                    flow.pop("duration")
-            self.assertEqual(document, told, words)
+            self.assertEqual(document, json.loads(self.run_vsctl("-o", "json", *words).stdout), words)
         refused = yaml.safe_load(self.run_vsctl("del-br", "br9", "-o", "yaml", status=1).stderr)
         self.assertEqual(refused["error"]["code"], "NOT_FOUND")
+
+    def test_a_port_says_what_it_waits_for(self):
+        path = self.directory / "none" / "vm.sock"
+        done = self.run_vsctl("add-port", "br0", "vm0", "--type", "vhost-user", "--path", str(path))
+        self.addCleanup(self.run_vsctl, "del-port", "br0", "vm0")
+        self.assertIn(f"waiting for {path}: no such directory; make it: mkdir -p {path.parent}", done.stderr)
+        self.assertIn(f"state: waiting for {path}: no such directory\n", self.run_vsctl("show").stdout)
+        path.parent.mkdir()
+        self.assertIn(f"state: waiting for {path}: no such socket\n", self.run_vsctl("show").stdout)
 
     def test_a_virtual_device_gets_advice_of_its_own(self):
         done = self.run_vsctl("add-port", "br0", "d0", "--type", "dpdk", "--devargs", "net_foo0", status=1)

@@ -1,10 +1,11 @@
 //! What can follow the words of an unfinished command line.
 //!
-//! **Where in the walk.** The hidden verb `__complete`, which the scripts of `vsctl completion` call
-//! with each press of the tabulator.
+//! **Where in the walk.** The hidden verb `__complete`, which the scripts of `vsctl completion`
+//! call with each press of the tabulator.
 //!
-//! **Design.** The words are read by the description of the arguments, so new verbs and options need
-//! nothing here. Names that only the switch knows are told as a `Noun`; `commands` asks for them.
+//! **Design.** The words are read by the description of the arguments, so new verbs and options
+//! need nothing here. Names that only the switch knows are told as a `Noun`; `commands` asks for
+//! them.
 //!
 //! **Limits.** Values with a syntax of their own (flows, groups) get no completion but tables.
 

@@ -1,7 +1,7 @@
 //! The description of all arguments.
 //!
-//! **Where in the walk.** clap reads words by it (`parse`); help, manual pages and completion are made
-//! of it.
+//! **Where in the walk.** clap reads words by it (`parse`). Help, manual pages and completion are
+//! made of it.
 //!
 //! **Design.** The derived description gets what many verbs share: `--output`, and `--watch` of
 //! listings.

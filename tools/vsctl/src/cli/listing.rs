@@ -78,8 +78,8 @@ mod tests {
     fn every_listing_is_a_verb_that_can_be_watched() {
         let description = super::super::description::description();
         for listing in LISTINGS {
-            let words = listing.verb.split(' ');
-            let found = words.fold(Some(&description), |verb, word| verb?.find_subcommand(word));
+            let mut words = listing.verb.split(' ');
+            let found = words.try_fold(&description, |verb, word| verb.find_subcommand(word));
             let found = found.unwrap_or_else(|| panic!("{} is no verb", listing.verb));
             assert!(found.get_arguments().any(|arg| arg.get_long() == Some("watch")), "{}", listing.verb);
         }

@@ -216,7 +216,7 @@ Bridge br1
                     "path": "/run/vm0.sock", "mode": "client", "queues": 2, "csum": true, "tso": true, "mergeable": true,
                     "indirect": true, "packed": false,
                 },
-                "error": null,
+                "error": null, "waiting": null,
             })
         );
     }

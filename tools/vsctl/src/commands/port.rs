@@ -14,8 +14,8 @@ use vswitch_proto::v1::port_config::Kind;
 
 pub(super) async fn add(client: &Client, args: &AddPort) -> Answer {
     let request = v1::AddPortRequest { bridge: args.bridge.clone(), port: Some(config(args)?) };
-    let port = client.answer(client.ports().await?.add_port(request).await)?.port.unwrap_or_default();
-    Ok(Box::new(Changed(port)))
+    let added = client.answer(client.ports().await?.add_port(request).await)?;
+    Ok(Box::new(Changed { port: added.port.unwrap_or_default(), warnings: added.warnings }))
 }
 
 pub(super) async fn delete(client: &Client, bridge: &str, name: &str) -> Answer {
@@ -32,7 +32,7 @@ pub(super) async fn list(client: &Client, bridge: &str) -> Answer {
 pub(super) async fn modify(client: &Client, args: &ModPort) -> Answer {
     let request = change(args)?;
     let port = client.answer(client.ports().await?.modify_port(request).await)?.port.unwrap_or_default();
-    Ok(Box::new(Changed(port)))
+    Ok(Box::new(Changed { port, warnings: Vec::new() }))
 }
 
 /// Wrong use of a verb. `main` adds the usage of that verb.
@@ -230,6 +230,7 @@ pub(super) fn json(port: &v1::Port) -> Value {
         "addresses": config.addresses,
         "options": options(config.kind.as_ref()),
         "error": port.error,
+        "waiting": port.waiting,
     })
 }
 
@@ -277,11 +278,15 @@ pub(super) fn describe(port: &v1::Port) -> String {
     line("offloads", &port.offloads.join(" "));
     line("external_ids", &pairs(&all["external_ids"]));
     line("error", &shown(port.error.as_deref().unwrap_or_default()));
+    line("state", &shown(port.waiting.as_deref().unwrap_or_default()));
     text
 }
 
 /// `add-port` and `mod-port`: silent like those of Open vSwitch.
-struct Changed(v1::Port);
+struct Changed {
+    port: v1::Port,
+    warnings: Vec<String>,
+}
 
 impl Report for Changed {
     fn text(&self) -> String {
@@ -289,7 +294,15 @@ impl Report for Changed {
     }
 
     fn json(&self) -> Value {
-        json(&self.0)
+        let mut port = json(&self.port);
+        if !self.warnings.is_empty() {
+            port["warnings"] = json!(self.warnings);
+        }
+        port
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
     }
 }
 

@@ -161,5 +161,5 @@ fn lists() {
     assert_eq!(names.text(), "vm0\nbr0\n");
     let json = names.json();
     assert_eq!((&json[0]["name"], &json[1]["number"]), (&json!("vm0"), &json!(4_294_967_294_u32)));
-    assert_eq!(Changed(testing::local()).json()["options"], json!({ "queues": 1 }));
+    assert_eq!(Changed { port: testing::local(), warnings: Vec::new() }.json()["options"], json!({ "queues": 1 }));
 }

@@ -68,7 +68,7 @@ pub(super) async fn repeat(client: &Client, cli: &Cli, every: Duration, out: &mu
             }
             let rates = rates.map_or_else(String::new, |rates| format!("\n{}", rates.text));
             let (front, end) = if is_screen { ("\x1b[H\x1b[2J", "") } else { ("", "\n") };
-            write!(out, "{front}# {} {}\n", time(), cli.manner.verb)?;
+            writeln!(out, "{front}# {} {}", time(), cli.manner.verb)?;
             out.write_all(&text)?;
             write!(out, "{rates}{end}")?;
         }

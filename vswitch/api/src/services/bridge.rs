@@ -1,7 +1,7 @@
 //! `BridgeService`.
 
 use super::api::{Asked, Control};
-use super::{parse, present};
+use super::{parse, present, waiting};
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 use vswitch_antrea_node::Antrea;
@@ -52,8 +52,8 @@ impl v1::bridge_service_server::BridgeService for Bridges {
         &self,
         _: Request<v1::ListBridgesRequest>,
     ) -> Result<Response<v1::ListBridgesResponse>, Status> {
-        let bridges = self.control.read(|switch| switch.bridges()).await?;
-        Ok(Response::new(v1::ListBridgesResponse { bridges: bridges.iter().map(present::bridge).collect() }))
+        let bridges = self.control.read(|switch| switch.bridges().iter().map(waiting::bridge).collect()).await?;
+        Ok(Response::new(v1::ListBridgesResponse { bridges }))
     }
 
     async fn set_bridge(

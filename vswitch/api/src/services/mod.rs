@@ -47,6 +47,7 @@ mod table;
 mod text;
 mod trace;
 mod tunnel;
+mod waiting;
 mod watch;
 mod worker;
 

@@ -1,7 +1,7 @@
 //! `PortService`.
 
 use super::api::{Asked, Control};
-use super::{parse, present, watch};
+use super::{parse, waiting, watch};
 use std::sync::Arc;
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
@@ -33,10 +33,9 @@ impl v1::port_service_server::PortService for Ports {
         let call = move |switch: &dyn vswitch_control::SwitchApi| {
             let added = switch.add_port(&request.bridge, config)?;
             antrea.port_added(&request.bridge, &added.config.name);
-            Ok(added)
+            Ok(v1::AddPortResponse { port: Some(waiting::port(&added)), warnings: waiting::warnings(&added) })
         };
-        let port = self.control.change(asked, call).await?;
-        Ok(Response::new(v1::AddPortResponse { port: Some(present::port(&port)) }))
+        Ok(Response::new(self.control.change(asked, call).await?))
     }
 
     async fn delete_port(
@@ -59,8 +58,10 @@ impl v1::port_service_server::PortService for Ports {
         request: Request<v1::ListPortsRequest>,
     ) -> Result<Response<v1::ListPortsResponse>, Status> {
         let bridge = request.into_inner().bridge;
-        let ports = self.control.try_read(move |switch| switch.ports(&bridge)).await?;
-        Ok(Response::new(v1::ListPortsResponse { ports: ports.iter().map(present::port).collect() }))
+        let list = move |switch: &dyn vswitch_control::SwitchApi| {
+            Ok(switch.ports(&bridge)?.iter().map(waiting::port).collect())
+        };
+        Ok(Response::new(v1::ListPortsResponse { ports: self.control.try_read(list).await? }))
     }
 
     async fn modify_port(
@@ -70,10 +71,10 @@ impl v1::port_service_server::PortService for Ports {
         let (_, extensions, mut request) = request.into_parts();
         let change = parse::port_change(&mut request)?;
         let asked = Asked::new("ModifyPort", &extensions, &[&request.bridge, &request.name, &format!("{change:?}")]);
-        let call =
-            move |switch: &dyn vswitch_control::SwitchApi| switch.modify_port(&request.bridge, &request.name, &change);
-        let port = self.control.change(asked, call).await?;
-        Ok(Response::new(v1::ModifyPortResponse { port: Some(present::port(&port)) }))
+        let call = move |switch: &dyn vswitch_control::SwitchApi| {
+            Ok(waiting::port(&switch.modify_port(&request.bridge, &request.name, &change)?))
+        };
+        Ok(Response::new(v1::ModifyPortResponse { port: Some(self.control.change(asked, call).await?) }))
     }
 
     async fn watch_ports(

@@ -50,6 +50,7 @@ pub(super) fn port(port: &PortInfo) -> v1::Port {
         link_speed_mbps: port.link_speed_mbps,
         interface_mtu: port.interface_mtu,
         error: port.error.clone(),
+        waiting: None,
         rx_queues: port.rx_queues.into(),
         tx_queues: port.tx_queues.into(),
         offloads: port.offloads.iter().map(|&offload| offload.to_owned()).collect(),
