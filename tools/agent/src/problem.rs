@@ -179,18 +179,19 @@ impl Problem {
     }
 }
 
-/// `FILE:LINE Kind namespace/name: field: reason; hint`, on one line whatever the texts hold.
+/// `FILE:LINE Kind namespace/name: field: reason; hint`, on one line whatever the texts hold. What
+/// no file says begins with its kind.
 impl Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = format!("{}:{}", self.origin.file, self.origin.line);
-        if !self.origin.what.is_empty() {
-            text = format!("{text} {}", self.origin.what);
-        }
-        for part in [&self.field, &self.reason] {
-            if !part.is_empty() {
-                text = format!("{text}: {part}");
-            }
-        }
+        let Origin { file, line, what, .. } = &self.origin;
+        let place = match (&**file, line) {
+            (NOWHERE, _) => String::new(),
+            (file, 0) => file.to_owned(),
+            (file, line) => format!("{file}:{line}"),
+        };
+        let place = [place.as_str(), what].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+        let parts = [place.as_str(), &self.field, &self.reason].into_iter().filter(|part| !part.is_empty());
+        let mut text = parts.collect::<Vec<_>>().join(": ");
         if !self.hint.is_empty() {
             text = format!("{text}; {}", self.hint);
         }
@@ -212,5 +213,9 @@ mod tests {
         let line = |field: &str| origin.error(field, "").origin.line;
         assert_eq!([line("spec.a[0].b.c"), line("spec.a[1]"), line("spec"), line("kind"), line("")], [6, 4, 4, 3, 3]);
         assert_eq!(Origin::new("a.yaml", 1, "").error("", "no YAML").to_string(), "a.yaml:1: no YAML");
+        let nowhere = |file, what| Origin::new(file, 0, what).error("", "has no port").to_string();
+        assert_eq!(nowhere(NOWHERE, "Pod default/web"), "Pod default/web: has no port");
+        assert_eq!(nowhere("/etc/node", "Pod default/web"), "/etc/node Pod default/web: has no port");
+        assert_eq!(nowhere(NOWHERE, ""), "has no port");
     }
 }

@@ -78,7 +78,7 @@ fn a_node_config_may_be_beside_the_directory() {
     fs::write(dir.path().join("nodes.yaml"), &nodes[..at]).expect("written");
     let without = output(agent(dir.path(), &["--print"]));
     assert!(
-        text(&without.stderr).contains(&format!("{}:0 NodeConfig {NODE}: is not there; ", dir.path().display())),
+        text(&without.stderr).contains(&format!("{} NodeConfig {NODE}: is not there; ", dir.path().display())),
         "{}",
         text(&without.stderr)
     );
