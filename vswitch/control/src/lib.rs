@@ -18,6 +18,7 @@
 
 mod access;
 pub mod config;
+pub mod drops;
 pub mod health;
 mod info;
 pub mod log_filter;

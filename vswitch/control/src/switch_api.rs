@@ -1,5 +1,6 @@
 //! What others may ask of a switch.
 
+use crate::drops::{DropCount, DropStream};
 use crate::switch::capture::{Capture, CaptureSpec};
 use crate::switch::conntrack::ConnectionStream;
 use crate::switch::pipeline::{MegaflowInfo, NameMap, PacketStream, TraceHow, TraceInput, TraceReport, WriteError};
@@ -66,6 +67,8 @@ switch_api! {
     fn health(&self) -> Health;
     fn report_disk(&self, what: &'static str, problem: Option<String>);
     fn slow_path(&self) -> Rates;
+    fn drops(&self) -> Vec<DropCount>;
+    fn watch_drops(&self, rate: u32) -> Result<DropStream, SwitchError>;
     fn names(&self, bridge: &str) -> Result<NameMap, SwitchError>;
     fn write_pipeline(&self, bridge: &str, updates: &[Update]) -> Result<Applied, WriteError>;
     fn add_table(&self, bridge: &str, number: Option<u8>, name: &str) -> Result<u8, SwitchError>;

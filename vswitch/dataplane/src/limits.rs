@@ -56,6 +56,18 @@ pub const DROP_TAP_QUEUED: usize = 4096;
 /// Bytes that a sample of a drop has: all headers of a packet in a tunnel.
 pub const SAMPLE_BYTES: usize = 128;
 
+/// Samples of drops per second that a reason may have on each worker, unless a watcher asks for
+/// more.
+pub const DROP_RATE_DEFAULT: u32 = 10;
+/// What a watcher may ask for.
+pub const DROP_RATE_MAX: u32 = 1000;
+/// Watchers of drops.
+pub const DROP_WATCHERS_MAX: usize = 16;
+/// Samples that a slow watcher may fall behind before it is told how many it lost.
+pub const DROP_EVENTS_QUEUED: usize = 1024;
+/// Counters of drops that rise at a time and have a rate: 500 bytes each.
+pub const DROP_RATES_MAX: usize = 8192;
+
 /// Patch ports that one packet may cross (the resubmit depth of Open vSwitch).
 pub const DEPTH_MAX: u32 = 64;
 

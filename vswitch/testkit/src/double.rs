@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tokio::sync::{broadcast, mpsc};
 use vswitch_conntrack::{End, Family, L4, Request, Seen, Tuple, protocol};
 use vswitch_control::SwitchApi;
+use vswitch_control::drops::{DropCount, DropStream, Watchers};
 use vswitch_control::health::{Condition, Health, Part};
 use vswitch_control::switch::capture::{Capture, CaptureSpec};
 use vswitch_control::switch::conntrack::{ConnectionEvents, ConnectionStream};
@@ -23,7 +24,7 @@ use vswitch_control::{NeighbourInfo, RouteConfig, RouteInfo};
 use vswitch_dataplane::capture::{Interface, Point, Session, SessionSpec};
 use vswitch_dataplane::conntrack::Conntrack;
 use vswitch_dataplane::meter::Rates;
-use vswitch_dataplane::observe::PortTotals;
+use vswitch_dataplane::observe::{DropSampler, PortTotals};
 use vswitch_dataplane::packet::Mac;
 use vswitch_dataplane::pipeline::state::{
     Applied, FlowCount, FlowInfo, FlowRemoved, GroupInfo, MeterInfo, PipelineState, TableInfo,
@@ -95,6 +96,12 @@ pub struct Double {
     sequence: AtomicU64,
     /// Real, and no packet comes to it but by hand.
     pub conntrack: Arc<Conntrack>,
+    /// What `drops` says.
+    pub drops: Mutex<Vec<DropCount>>,
+    /// Counts and samples drops for the watchers.
+    pub drop_sampler: Arc<DropSampler>,
+    /// Who watches drops.
+    pub drop_watchers: Arc<Watchers>,
     /// What happened to connections.
     pub connection_events: ConnectionEvents,
     /// Milliseconds that a transaction takes.
@@ -117,6 +124,7 @@ pub struct Double {
 
 impl Default for Double {
     fn default() -> Self {
+        let drop_sampler = Arc::new(DropSampler::new(0));
         Self {
             bridges: Mutex::default(),
             pipelines: Mutex::default(),
@@ -127,6 +135,9 @@ impl Default for Double {
             neighbours: Mutex::default(),
             events: broadcast::channel(16).0,
             sequence: AtomicU64::new(0),
+            drops: Mutex::default(),
+            drop_watchers: Watchers::new([Arc::clone(&drop_sampler)].into()),
+            drop_sampler,
             conntrack: Arc::new(Conntrack::new(vswitch_conntrack::Config { connections_max: 1 << 12 })),
             connection_events: ConnectionEvents::default(),
             write_ms: AtomicU64::new(0),
@@ -476,6 +487,14 @@ impl SwitchApi for Double {
     fn megaflows(&self, bridge: Option<&str>) -> Vec<MegaflowInfo> {
         let bridge = bridge.unwrap_or("br0").to_owned();
         vec![MegaflowInfo { bridge, matching: "ip".to_owned(), actions: "drop".to_owned(), ..MegaflowInfo::default() }]
+    }
+
+    fn drops(&self) -> Vec<DropCount> {
+        self.drops.lock().clone()
+    }
+
+    fn watch_drops(&self, rate: u32) -> Result<DropStream, SwitchError> {
+        self.drop_watchers.watch(rate)
     }
 
     fn conntrack(&self) -> Arc<Conntrack> {

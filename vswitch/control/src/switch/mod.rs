@@ -34,6 +34,7 @@ mod closing;
 mod companion;
 pub mod conntrack;
 mod context_switches;
+mod drops;
 mod dummy;
 mod fdb;
 mod healthy;
@@ -57,6 +58,7 @@ mod view;
 
 use super::access::Access;
 use super::info::{CachesInfo, MempoolInfo, PortEvent, WorkerInfo};
+use crate::drops::{History, Watchers};
 use context_switches::ContextSwitches;
 use parking_lot::Mutex;
 use state::State;
@@ -93,6 +95,8 @@ pub struct Switch {
     stopped: AtomicBool,
     watched: healthy::Watched,
     context_switches: ContextSwitches,
+    drop_history: Mutex<History>,
+    drop_watchers: Arc<Watchers>,
     /// Where connections are over a restart.
     connections_file: Option<PathBuf>,
     access: Access,

@@ -42,6 +42,7 @@ fn watch(switch: &Weak<Switch>, announce: bool, stopped: &mpsc::Receiver<()>) {
         switch.end_openings();
         switch.look_at_links();
         switch.look_at_losses();
+        switch.tell_drops();
         // It does not wait for a change that is in work, nor for a worker that does not move: it
         // comes again.
         if let Some(turn) = switch.try_turn() {
@@ -121,6 +122,7 @@ impl Switch {
             state.sample_rxqs(seconds);
             Ok(())
         });
+        self.count_drops(seconds);
         self.look_at_pool();
         self.look_at_disk();
         self.age();

@@ -8,6 +8,7 @@ use super::view::Shown;
 use super::{Engine, Switch, monitor, saved};
 use crate::access::{Access, Asker};
 use crate::config::{ConntrackConfig, DpdkConfig, SwitchConfig};
+use crate::drops::Watchers;
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -52,6 +53,7 @@ impl Switch {
     pub fn prepare(config: &SwitchConfig) -> anyhow::Result<Arc<Self>> {
         let (engine, publisher, state) = start_engine(config)?;
         let (events, _) = broadcast::channel(limits::PORT_EVENTS_QUEUED);
+        let drop_watchers = Watchers::new(Arc::clone(&publisher.samplers));
         let collector = Mutex::new(Collector::new(publisher.caches.iter().cloned()));
         let switch = Arc::new(Self {
             events,
@@ -66,6 +68,8 @@ impl Switch {
             stopped: AtomicBool::new(false),
             watched: Watched::new(),
             context_switches: ContextSwitches::default(),
+            drop_history: Mutex::default(),
+            drop_watchers,
             connections_file: config.conntrack.state_file.clone(),
             access: Access::new(config),
         });

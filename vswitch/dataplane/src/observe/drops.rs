@@ -20,7 +20,7 @@ struct Watched {
 }
 
 impl Default for Drops {
-    /// Counters that nobody can watch.
+    /// Counters that cannot be watched.
     fn default() -> Self {
         Self { counters: std::array::from_fn(|_| Counter::default()), watched: None }
     }

@@ -6,6 +6,7 @@
 //! ([`Drops`], [`DropSampler`]). **Threads**: a [`PortCounters`] block belongs
 //! to one worker; any thread may read it.
 
+mod counter;
 mod counters;
 mod drop_reason;
 mod drop_tap;
@@ -15,7 +16,8 @@ mod sampler;
 #[cfg(test)]
 mod sampler_tests;
 
-pub use counters::{Counter, PortCounters, PortTotals, Software};
+pub use counter::Counter;
+pub use counters::{PortCounters, PortTotals, Software};
 pub use drop_reason::{DropClass, DropReason};
 pub use drop_tap::DropTap;
 pub use drops::Drops;

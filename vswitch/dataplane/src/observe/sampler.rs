@@ -8,7 +8,7 @@
 //! counted as suppressed, what found the queue full as lost.
 //!
 //! **Limits**: [`DROP_SAMPLES_QUEUED`] samples per worker, [`SAMPLE_BYTES`] bytes of each packet.
-//! While nobody watches a drop costs one relaxed load.
+//! Without a watcher a drop costs one relaxed load.
 //!
 //! **Threads**: one worker writes; any thread may set the rate, read the counters and take samples.
 
@@ -157,7 +157,7 @@ struct Share {
 /// The samples of one worker.
 #[derive(Debug)]
 pub struct DropSampler {
-    /// Samples per second and reason; and [`TAPPED`]. 0: nobody watches.
+    /// Samples per second and reason; and [`TAPPED`]. 0: there is no watcher.
     wanted: AtomicU32,
     /// Captures of drops.
     taps: ArcSwap<Vec<Arc<DropTap>>>,
@@ -169,7 +169,7 @@ pub struct DropSampler {
 }
 
 impl DropSampler {
-    /// Of a worker that nobody watches.
+    /// Of a worker without watchers.
     #[must_use]
     pub fn new(worker: usize) -> Self {
         Self {
@@ -213,7 +213,7 @@ impl DropSampler {
         self.wanted.load(Relaxed) != 0
     }
 
-    /// Samples that a reason may have per second; 0: nobody watches.
+    /// Samples that a reason may have per second; 0: there is no watcher.
     #[inline]
     #[must_use]
     pub fn rate(&self) -> u32 {

@@ -13,7 +13,7 @@ fn watched() -> (PortCounters, Arc<DropSampler>) {
 }
 
 #[test]
-fn no_sample_is_taken_and_nothing_suppressed_while_nobody_watches() {
+fn no_sample_is_taken_and_nothing_suppressed_without_a_watcher() {
     let (counters, sampler) = watched();
     counters.rx_drops.count(DropReason::NoPort, Remains::Bytes(&[1; 60]));
     assert_eq!((counters.rx_drops.get(DropReason::NoPort), sampler.suppressed(DropReason::NoPort)), (1, 0));
