@@ -21,6 +21,7 @@ mod answers;
 mod carry;
 mod changes;
 mod counted;
+mod drops;
 mod events;
 mod flush;
 mod gate;

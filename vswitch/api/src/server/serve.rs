@@ -7,8 +7,8 @@ use super::socket::ControlListener;
 use crate::calls::{Calls, CountLayer};
 use crate::metrics::{self, MetricsListener, Page};
 use crate::services::{
-    AntreaServices, Bridges, Capabilities, Captures, Configs, Conntracks, Control, Dummies, Fdbs, Flows, Groups, Logs,
-    Meters, Packets, Pipelines, Ports, Statistics, Tables, Traces, TunnelSupport, Workers,
+    AntreaServices, Bridges, Capabilities, Captures, Configs, Conntracks, Control, Drops, Dummies, Fdbs, Flows, Groups,
+    Logs, Meters, Packets, Pipelines, Ports, Statistics, Tables, Traces, TunnelSupport, Workers,
 };
 use crate::shares::{CONNECTIONS_MAX, Connections, ShareLayer, Shares};
 use std::future::Future;
@@ -47,6 +47,7 @@ use vswitch_proto::v1::capabilities_service_server as capabilities;
 use vswitch_proto::v1::capture_service_server as capture;
 use vswitch_proto::v1::config_service_server as config;
 use vswitch_proto::v1::conntrack_service_server as conntrack;
+use vswitch_proto::v1::drop_service_server as drops;
 use vswitch_proto::v1::dummy_service_server as dummy;
 use vswitch_proto::v1::fdb_service_server as fdb;
 use vswitch_proto::v1::flow_service_server as flow;
@@ -92,7 +93,7 @@ pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Names under which health is told as a whole: the server's, and each service's. Parts of the
 /// switch have names of their own ([`PARTS`]).
-pub(super) const HEALTH_NAMES: [&str; 31] = [
+pub(super) const HEALTH_NAMES: [&str; 32] = [
     "",
     bridge::SERVICE_NAME,
     port::SERVICE_NAME,
@@ -112,6 +113,7 @@ pub(super) const HEALTH_NAMES: [&str; 31] = [
     trace::SERVICE_NAME,
     tunnel::SERVICE_NAME,
     capture::SERVICE_NAME,
+    drops::SERVICE_NAME,
     antrea_node::SERVICE_NAME,
     antrea_sync::SERVICE_NAME,
     antrea_pod::SERVICE_NAME,
@@ -280,6 +282,7 @@ fn router(
         .trace_service(Arc::new(Traces(control.clone())))
         .tunnel_service(Arc::new(TunnelSupport(control.clone())))
         .capture_service(Arc::new(Captures(control.clone())))
+        .drop_service(Arc::new(Drops::new(control.clone(), Arc::clone(antrea))))
         .capabilities_service(Arc::new(Capabilities(control.slow_path())))
         .node_service(agents.clone())
         .sync_service(agents.clone())

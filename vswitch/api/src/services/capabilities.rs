@@ -110,7 +110,12 @@ fn limits(slow_path: Rates) -> v1::Limits {
 }
 
 fn drop_reason(reason: DropReason) -> v1::DropReason {
-    v1::DropReason { number: reason as u32, name: reason.name().to_owned(), sentence: reason.sentence().to_owned() }
+    v1::DropReason {
+        number: reason as u32,
+        name: reason.name().to_owned(),
+        sentence: reason.sentence().to_owned(),
+        class: reason.class().name().to_owned(),
+    }
 }
 
 #[tonic::async_trait]

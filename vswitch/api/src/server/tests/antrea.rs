@@ -4,6 +4,7 @@
 mod answers;
 mod changes;
 mod clauses;
+mod drops;
 mod gateway;
 mod host;
 mod multicast;
