@@ -7,6 +7,7 @@ mod config;
 mod conntrack;
 mod description;
 mod doctor;
+mod drops;
 mod headings;
 mod listing;
 mod log;
@@ -25,6 +26,7 @@ pub(crate) use config::Config;
 pub(crate) use conntrack::{Connections, Conntrack, Shown};
 pub(crate) use description::{Format, description};
 pub(crate) use doctor::Doctor;
+pub(crate) use drops::{Class, DropFilter, Drops, DropsBy, DropsVerb, Samples};
 pub(crate) use log::Log;
 pub(crate) use parse::{Manner, format_of, parse, wrong_use};
 pub(crate) use pipeline::{
@@ -299,6 +301,8 @@ pub(crate) enum Command {
     },
     /// Show what became of calls of gRPC, by method, and what streams have lost.
     CallsShow,
+    /// Show what is dropped: how many, how fast, by which reason; what to do about it.
+    Drops(Drops),
     /// List why packets are dropped.
     DropReasons,
     /// Show versions, limits and port types of the switch.

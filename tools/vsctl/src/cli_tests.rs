@@ -75,6 +75,22 @@ fn every_verb_parses() {
         ("log set debug --for 10m", r#"Log { verb: Set { filter: "debug", span: Some(600) } }"#),
         ("calls-show", "CallsShow"),
         ("drop-reasons", "DropReasons"),
+        (
+            "drops",
+            "Drops(Drops { verb: None, by: None, filter: DropFilter { bridges: [], ports: [], reasons: [], classes: [] } })",
+        ),
+        (
+            "drops --by pod --class policy --class limit --bridge br0 --port p0 --reason rule_drop",
+            r#"Drops(Drops { verb: None, by: Some(Pod), filter: DropFilter { bridges: ["br0"], ports: ["p0"], reasons: ["rule_drop"], classes: [Policy, Limit] } })"#,
+        ),
+        (
+            "drops explain tx_full",
+            r#"Drops(Drops { verb: Some(Explain { reason: "tx_full" }), by: None, filter: DropFilter { bridges: [], ports: [], reasons: [], classes: [] } })"#,
+        ),
+        (
+            "drops samples --count 3 --rate 100 -w x.pcapng",
+            r#"Drops(Drops { verb: Some(Samples(Samples { filter: DropFilter { bridges: [], ports: [], reasons: [], classes: [] }, count: Some(3), rate: 100, write: Some("x.pcapng") })), by: None, filter: DropFilter { bridges: [], ports: [], reasons: [], classes: [] } })"#,
+        ),
         ("capabilities", "Capabilities"),
         ("health", "Health { part: None }"),
         ("health disk", "Health { part: Some(\"disk\") }"),

@@ -23,6 +23,7 @@ use vswitch_proto::v1::capabilities_service_client::CapabilitiesServiceClient;
 use vswitch_proto::v1::capture_service_client::CaptureServiceClient;
 use vswitch_proto::v1::config_service_client::ConfigServiceClient;
 use vswitch_proto::v1::conntrack_service_client::ConntrackServiceClient;
+use vswitch_proto::v1::drop_service_client::DropServiceClient;
 use vswitch_proto::v1::dummy_service_client::DummyServiceClient;
 use vswitch_proto::v1::fdb_service_client::FdbServiceClient;
 use vswitch_proto::v1::flow_service_client::FlowServiceClient;
@@ -80,6 +81,7 @@ impl Client {
         packets: PacketServiceClient,
         traces: TraceServiceClient,
         conntrack: ConntrackServiceClient,
+        drops: DropServiceClient,
         dummy: DummyServiceClient,
         tunnels: TunnelServiceClient,
         captures: CaptureServiceClient,

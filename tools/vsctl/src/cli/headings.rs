@@ -134,6 +134,7 @@ const HEADINGS: &[(&str, &[&str])] = &[
             "health",
             "health-show",
             "limits",
+            "drops",
             "drop-reasons",
             "calls-show",
             "log",

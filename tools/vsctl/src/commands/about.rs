@@ -71,13 +71,14 @@ struct DropReasons(Vec<v1::DropReason>);
 
 impl Report for DropReasons {
     fn text(&self) -> String {
-        let row =
-            |reason: &v1::DropReason| vec![reason.number.to_string(), reason.name.clone(), reason.sentence.clone()];
-        table(&[("NUMBER", true), ("NAME", false), ("MEANING", false)], self.0.iter().map(row))
+        let row = |reason: &v1::DropReason| {
+            vec![reason.number.to_string(), reason.name.clone(), reason.class.clone(), reason.sentence.clone()]
+        };
+        table(&[("NUMBER", true), ("NAME", false), ("CLASS", false), ("MEANING", false)], self.0.iter().map(row))
     }
 
     fn json(&self) -> Value {
-        let reason = |reason: &v1::DropReason| json!({ "number": reason.number, "name": reason.name, "sentence": reason.sentence });
+        let reason = |reason: &v1::DropReason| json!({ "number": reason.number, "name": reason.name, "class": reason.class, "sentence": reason.sentence });
         self.0.iter().map(reason).collect()
     }
 }
@@ -174,6 +175,7 @@ mod tests {
             number,
             name: name.to_owned(),
             sentence: sentence.to_owned(),
+            class: "malformed".to_owned(),
         };
         v1::GetCapabilitiesResponse {
             version: Some(v1::Version {
@@ -208,14 +210,14 @@ mod tests {
     fn drop_reasons_both_ways() {
         let reasons = DropReasons(answer().drop_reasons);
         let want = "\
-NUMBER  NAME       MEANING
-     0  eth_short  Too short.
-    10  same_port  To where it came from.
+NUMBER  NAME       CLASS      MEANING
+     0  eth_short  malformed  Too short.
+    10  same_port  malformed  To where it came from.
 ";
         assert_eq!(reasons.text(), want);
         assert_eq!(
             reasons.json()[1],
-            json!({ "number": 10, "name": "same_port", "sentence": "To where it came from." })
+            json!({ "number": 10, "name": "same_port", "class": "malformed", "sentence": "To where it came from." })
         );
     }
 

@@ -10,6 +10,7 @@ mod complete;
 mod config;
 mod conntrack;
 mod doctor;
+mod drops;
 mod events;
 mod fdb;
 mod health;
@@ -128,6 +129,7 @@ async fn ask<'a>(client: &'a Client, cli: &'a Cli, out: &'a mut dyn Write) -> Re
             return Ok(Reply::stream(lines));
         }
         Command::Capture(command) => return Ok(Reply::stream(capture::run(client, command, cli, out))),
+        Command::Drops(command) => return drops::ask(client, command, cli, out).await,
         Command::Conntrack(command) => return conntrack::ask(client, command, cli, out).await,
         Command::Antrea { verb } => return antrea::ask(client, verb, cli, out).await,
         Command::Pipeline(command) => return pipeline::ask(client, command, cli, out).await,

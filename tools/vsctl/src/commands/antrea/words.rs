@@ -103,7 +103,7 @@ pub(super) fn ago(unix_ms: u64, now_ms: u64) -> String {
 }
 
 /// The time of day in UTC, with milliseconds.
-pub(in crate::commands) fn clock(unix_ms: u64) -> String {
+pub(crate) fn clock(unix_ms: u64) -> String {
     let (seconds, ms) = (unix_ms / 1000 % 86_400, unix_ms % 1000);
     format!("{:02}:{:02}:{:02}.{ms:03}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
