@@ -17,6 +17,7 @@ mod clock;
 mod common;
 mod connections;
 mod cores;
+mod drops;
 mod fields;
 #[allow(dead_code)] // a guest of others' tests, who does more
 #[path = "../../../dataplane/src/port/vhost/tests/frontend.rs"]
