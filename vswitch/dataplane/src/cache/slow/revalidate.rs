@@ -32,7 +32,8 @@ pub(in crate::cache) fn again(megaflow: &Megaflow, world: &World, now: Millis) -
     let same = new.cacheable
         && mask.contains(&new.mask)
         && new.drop == megaflow.drop
-        && new.decider == megaflow.decider
+        // Another cookie is told of drops, and of nothing else.
+        && (new.drop.is_none() || new.decider == megaflow.decider)
         && new.chooser.as_ref().map(Arc::as_ptr) == megaflow.chooser.as_ref().map(Arc::as_ptr)
         && new.deps.port == megaflow.depends.port
         && megaflow.depends.is_apart_from(&new.touched)

@@ -56,7 +56,7 @@ fn drops_behind_ct_of_an_action_and_of_a_refusal_name_their_rule_and_show_the_pa
     let mut bed = watched(&[
         "cookie=1,tcp,actions=ct(table=3,zone=5)",
         "table=3,cookie=0x33,tcp,ct_state=+trk,tcp_dst=80,actions=drop",
-        "table=3,cookie=0x66,tcp,ct_state=+trk,tcp_dst=81,actions=reject(tcp_reset)",
+        "table=3,cookie=0x66,tcp,ct_state=+trk,tcp_dst=81,actions=reject(tcp=reset,IN_PORT)",
         "cookie=0x44,udp,actions=mod_nw_ttl:1,dec_ttl,output:2",
     ]);
     for round in 0..3 {
