@@ -29,6 +29,8 @@ const LISTINGS: &[Listing] = &[
     listing("mempool-show", "nothing"),
     listing("limits", "nothing"),
     listing("log-show", "nothing"),
+    listing("drops", "no packet was dropped"),
+    listing("calls-show", "no calls"),
     listing("drop-reasons", "no drop reasons"),
     listing("health-show", "no parts"),
     listing("dump-tables", "no tables with a name or flows"),
