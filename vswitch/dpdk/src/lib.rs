@@ -36,6 +36,7 @@ mod meta;
 mod part;
 #[cfg(feature = "dpdk")]
 pub mod paths;
+pub mod peer;
 #[cfg(feature = "dpdk")]
 mod plugins;
 pub mod process;
