@@ -116,7 +116,8 @@ def keys(table, name=""):
         path = f"{name}.{key}" if name else key
         yield path
         for inner in value if isinstance(value, list) else [value]:
-            if isinstance(inner, dict) and key not in ("options", "external_ids", "timeouts", "tables", "static_macs"):
+            own = ("options", "external_ids", "timeouts", "tables", "static_macs", "users", "groups", "sans", "tls")
+            if isinstance(inner, dict) and key not in own:
                 yield from keys(inner, path)
 
 

@@ -10,7 +10,7 @@
 //!
 //! **Limits**: what is checked here are names. What is behind them is checked when it is opened.
 
-use crate::config::{PathsConfig, SwitchConfig};
+use crate::config::{ListenEndpoint, PathsConfig, SwitchConfig};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 use vswitch_dataplane::port::{FieldError, PortKind};
@@ -21,7 +21,7 @@ use vswitch_dpdk::drivers::{self, Takes};
 pub(crate) struct Access {
     paths: PathsConfig,
     drivers: Vec<String>,
-    control_socket: PathBuf,
+    control_sockets: Vec<PathBuf>,
 }
 
 /// Who named a device.
@@ -50,12 +50,21 @@ impl Asker {
     }
 }
 
+/// The sockets of all listeners.
+fn control_sockets(config: &SwitchConfig) -> Vec<PathBuf> {
+    let others = config.listeners.iter().filter_map(|listener| match &listener.endpoint {
+        ListenEndpoint::Unix(unix) => Some(unix.path.clone()),
+        ListenEndpoint::Tls(_) => None,
+    });
+    std::iter::once(config.socket.clone()).chain(others).collect()
+}
+
 impl Access {
     pub(crate) fn new(config: &SwitchConfig) -> Self {
         Self {
             paths: config.paths.clone(),
             drivers: config.dpdk.allow_drivers.clone(),
-            control_socket: config.socket.clone(),
+            control_sockets: control_sockets(config),
         }
     }
 
@@ -111,7 +120,7 @@ impl Access {
             if takes == Takes::Vhost && is_vhost_device(path) {
                 return Ok(path.to_owned());
             }
-            if path == self.control_socket {
+            if self.control_sockets.iter().any(|socket| socket == path) {
                 let hint = "give the port a socket of its own".to_owned();
                 return Err((format!("{path:?} is the control socket of the switch"), hint));
             }

@@ -3,6 +3,7 @@
 
 use super::document::{Reader, Span, quoted};
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use vswitch_net_types::suggest::did_you_mean;
 
@@ -40,8 +41,10 @@ pub(super) struct BridgeEntry {
 #[derive(Debug, Default)]
 pub(super) struct Across {
     pub(super) bridges: Vec<BridgeEntry>,
-    /// The control socket.
-    pub(super) socket: Option<(PathBuf, Span)>,
+    /// The sockets of listeners.
+    pub(super) sockets: Vec<(PathBuf, Span)>,
+    /// Addresses of listeners on TCP.
+    pub(super) addresses: Vec<(SocketAddr, Span)>,
     pub(super) port_count: usize,
 }
 
@@ -92,8 +95,15 @@ impl Across {
     }
 
     fn resources(&self, reader: &mut Reader<'_>) {
-        let socket = self.socket.iter().map(|(path, span)| (Resource::Socket(path.clone()), span));
-        let mut first: HashMap<Resource, &Span> = socket.collect();
+        let mut first: HashMap<Resource, &Span> = HashMap::new();
+        for (path, span) in &self.sockets {
+            if let Some(first) = first.get(&Resource::Socket(path.clone())) {
+                let problem = format!("socket {path:?} is used by two listeners, first at {}", reader.locate(first));
+                reader.wrong(span, "path", problem, "give each listener its own");
+            } else {
+                first.insert(Resource::Socket(path.clone()), span);
+            }
+        }
         for (resource, key, span) in self.ports().flat_map(|port| &port.resources) {
             let (what, other) = match resource {
                 Resource::Device(name) => (format!("device {}", quoted(name)), None),

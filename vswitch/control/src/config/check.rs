@@ -3,6 +3,7 @@
 
 mod cores;
 mod devices;
+mod listeners;
 mod memory;
 mod socket;
 mod state;
@@ -31,6 +32,7 @@ impl Check<'_> {
             | ConfigKey::Antrea(key)
             | ConfigKey::Observe(key)
             | ConfigKey::Port(_, _, key)
+            | ConfigKey::Listener(_, key)
             | ConfigKey::Route(_, key) => key,
             ConfigKey::WorkerCore(_) => "worker_cores",
         };
@@ -49,6 +51,7 @@ impl ConfigFile {
             check.memory();
             check.devices();
             check.socket();
+            check.listeners();
             check.state();
             let found = check.found;
             self.report.extend(found);

@@ -24,6 +24,8 @@ mod conntrack;
 mod document;
 mod environment;
 mod file;
+mod listener;
+mod listener_value;
 mod observe;
 mod parse;
 mod paths;
@@ -42,6 +44,7 @@ pub(crate) mod write;
 
 pub use environment::Environment;
 pub use file::{ConfigFile, parse};
+pub use listener_value::{Account, ListenEndpoint, ListenerConfig, Role, San, SanPattern, TlsListen, UnixListen};
 pub use paths::PathsConfig;
 pub use place::{ConfigKey, Position};
 pub use program::{BridgeProgram, PIPELINE_KEYS, PipelineText, StaticMac, TextProblem};

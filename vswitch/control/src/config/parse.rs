@@ -9,7 +9,7 @@ use super::value::{SwitchConfig, default_main_core, default_worker_cores};
 use super::values::path;
 use crate::{BridgeConfig, FailMode};
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use toml::de::{DeTable, DeValue};
 use vswitch_dataplane::limits;
 use vswitch_dataplane::port::{FieldError, PortConfig};
@@ -185,24 +185,6 @@ impl<'a> Walk<'a> {
         rates.waiting = section.integer(reader, "waiting", &range).unwrap_or(rates.waiting);
         let known = ["misses", "packet_ins", "learns", "waiting"];
         section.finish(reader, &known, &known);
-    }
-
-    fn control(&mut self, root: &mut Section<'_, '_>) {
-        let mut section = self.section(root, "control", "[control]");
-        if let Some(socket) = section.string(&mut self.reader, "socket", super::SOCKET_DEFAULT).map(PathBuf::from) {
-            if !socket.is_absolute() || socket.as_os_str().len() > SOCKET_PATH_MAX || socket.file_name().is_none() {
-                let problem = format!("{:?} is no socket path", socket);
-                let hint = format!("use an absolute path of at most {SOCKET_PATH_MAX} bytes");
-                self.reader.wrong(&section.span("socket"), "socket", problem, hint);
-                section.refuse("socket");
-            } else {
-                self.across.socket = Some((socket.clone(), section.span("socket")));
-                self.config.socket = socket;
-            }
-        }
-        self.config.persist = path(&mut section, &mut self.reader, "persist", "/var/lib/vswitch/runtime.toml");
-        section.finish(&mut self.reader, &["socket", "persist"], &["socket", "persist"]);
-        section.record(&self.reader, &mut self.places, ConfigKey::Control);
     }
 
     /// The tables of an array of tables.

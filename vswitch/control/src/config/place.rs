@@ -91,6 +91,8 @@ pub enum ConfigKey {
     WorkerCore(usize),
     /// A key of `[control]`.
     Control(&'static str),
+    /// A key of a `[[control.listener]]`: index in [`super::SwitchConfig::listeners`].
+    Listener(usize, &'static str),
     /// A key of `[conntrack]`.
     Conntrack(&'static str),
     /// A key of `[antrea]`.

@@ -1,5 +1,6 @@
 //! The configuration of the switch as values.
 
+use super::listener_value::ListenerConfig;
 use super::paths::PathsConfig;
 use super::program::BridgeProgram;
 use crate::{BridgeConfig, RouteConfig};
@@ -26,10 +27,14 @@ pub struct SwitchConfig {
     pub antrea: AntreaConfig,
     /// Section `[slow_path]`.
     pub slow_path: Rates,
-    /// `[control] socket`: where gRPC listens; mode 0660.
+    /// `[control] socket`: where gRPC listens, for admins; mode 0660.
     pub socket: PathBuf,
     /// `[control] persist`: where changes at run time are kept for the next start.
     pub persist: Option<PathBuf>,
+    /// `[[control.listener]]`: further listeners.
+    pub listeners: Vec<ListenerConfig>,
+    /// `[control] audit_file`: who called what, beside the log; none: in the log only.
+    pub audit_file: Option<PathBuf>,
     /// Section `[paths]`.
     pub paths: PathsConfig,
     /// Section `[process]`.
@@ -251,6 +256,8 @@ impl SwitchConfig {
             slow_path: Rates::default(),
             socket: PathBuf::from(SOCKET_DEFAULT),
             persist: None,
+            listeners: Vec::new(),
+            audit_file: None,
             paths: PathsConfig::default(),
             process: ProcessConfig::default(),
             debug: DebugConfig { cache: true, announce: true },

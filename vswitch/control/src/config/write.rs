@@ -5,6 +5,7 @@
 //! The same values come to the same bytes, and [`super::ConfigFile::read`] reads them back.
 
 mod bridge;
+mod listener;
 
 pub(crate) use bridge::{bridge_keys, port_keys};
 
@@ -80,6 +81,8 @@ pub(crate) fn fixed(config: &SwitchConfig) -> Vec<(&'static str, Vec<Pair>)> {
     let rates = &config.slow_path;
     let mut control = vec![("socket", quoted_path(&config.socket))];
     control.extend(config.persist.as_ref().map(|path| ("persist", quoted_path(path))));
+    control.extend(config.audit_file.as_ref().map(|path| ("audit_file", quoted_path(path))));
+    control.extend(listener::write(&config.listeners));
     let mut observe = Vec::new();
     observe.extend(config.observe.metrics.as_ref().map(|address| ("metrics", quote(&address.to_string()))));
     observe.push(("compat", array(config.observe.compat.iter().map(|compat| quote(compat.name())))));

@@ -13,20 +13,21 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Check<'_> {
     pub(super) fn socket(&mut self) {
-        self.listener(&ConfigKey::Control("socket"), &self.config.socket);
-        if let Some(MetricsAddress::Unix(path)) = &self.config.observe.metrics {
+        let config = self.config;
+        self.socket_at(&ConfigKey::Control("socket"), &config.socket);
+        if let Some(MetricsAddress::Unix(path)) = &config.observe.metrics {
             let place = ConfigKey::Observe("metrics");
-            if *path == self.config.socket {
+            if *path == config.socket {
                 let problem = format!("{path:?} is the control socket");
                 self.found.push(self.error(&place, problem, "use another path"));
             } else {
-                self.listener(&place, path);
+                self.socket_at(&place, path);
             }
         }
     }
 
     /// A socket that the switch makes.
-    fn listener(&mut self, place: &ConfigKey, path: &Path) {
+    pub(super) fn socket_at(&mut self, place: &ConfigKey, path: &Path) {
         if self.places.is_refused(place) {
             return;
         }

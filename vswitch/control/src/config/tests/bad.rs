@@ -11,7 +11,7 @@ fn unknown_keys() {
             "f:3:1: memory-mb: unknown key; did you mean memory_mb? [dpdk] has the keys: worker_cores, main_core, memory_mb, \
              mbufs, hugepages, file_prefix, pci, args, allow_drivers",
             "f:5:1: \"\": unknown key; [worker] has the keys: idle_sleep_us, call_delay_us",
-            "f:7:1: port: unknown key; [control] has the keys: socket",
+            "f:7:1: port: unknown key; [control] has the keys: socket, audit_file, listener",
             "f:10:1: fail-mode: unknown key; did you mean fail_mode? [[bridge]] has the keys: name, fail_mode, fdb_entries, \
              fdb_ageing_s, strict, port",
         ],

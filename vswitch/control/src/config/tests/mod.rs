@@ -4,6 +4,7 @@ mod bad;
 mod fuzz;
 mod good;
 mod hostile;
+mod listeners;
 mod machine;
 mod observe;
 mod underlay;

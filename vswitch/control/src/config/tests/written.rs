@@ -19,6 +19,25 @@ timeouts = { udp_first = 33, tcp_established = 7200 }
 state_dir = "/var/lib/vswitch/antrea"
 [control]
 persist = "/var/lib/vswitch/runtime.toml"
+audit_file = "/var/log/vswitch/audit.log"
+[[control.listener]]
+path = "/run/vswitch/monitor.sock"
+mode = 0o600
+owner = "7"
+group = "monitor"
+role = "operate"
+users = { alice = "operate", "1001" = "read" }
+groups = { monitor = "read" }
+[[control.listener]]
+address = "[2001:db8::1]:7471"
+role = "admin"
+tls = { cert = "/etc/vswitch/tls.crt", key = "/etc/vswitch/tls.key", client_ca = "/etc/ca.crt" }
+sans = { "controller.example" = "admin", "*.monitor.example" = "read", "spiffe://a/b" = "read", "a@b.c" = "operate" }
+[[control.listener]]
+path = "/run/vswitch/read.sock"
+[observe]
+metrics = "unix:/run/vswitch/metrics.sock"
+compat = ["antrea", "ovs"]
 [process]
 keep_capabilities = ["all"]
 [[bridge]]
