@@ -3,7 +3,8 @@
 //! **Where in the walk**: nowhere.
 //!
 //! **Design**: [`frames`] are packets by hand, [`rng`] numbers from a seed, [`antrea`] the names of
-//! the pipeline that Antrea documents; they need no other crate. [`double`] (feature `switch`) is a
+//! the pipeline that Antrea documents, [`certificates`] those of openssl(1); they need no other
+//! crate. [`double`] (feature `switch`) is a
 //! switch without ports and packets, for tests of what stands above `vswitch-control`. Its
 //! pipelines and its connection tracker are real; no packet comes to them but by hand.
 //!
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod antrea;
+pub mod certificates;
 #[cfg(feature = "switch")]
 pub mod double;
 pub mod frames;
