@@ -99,6 +99,10 @@ fn check(file: &Path, read: &Result<ConfigFile, ConfigErrors>) -> ExitCode {
     if report.has_errors() {
         return EXIT_CONFIG.into();
     }
+    if let Some(Err(error)) = read.as_ref().ok().map(|read| vswitch_api::server::check_tls(&read.config)) {
+        say(&format!("{}: [[control.listener]] tls: {error}", file.display()));
+        return EXIT_CONFIG.into();
+    }
     // A closed stdout does not make the file wrong.
     let _ = writeln!(std::io::stdout(), "{}: ok", file.display());
     ExitCode::SUCCESS

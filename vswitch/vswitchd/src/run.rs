@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 use vswitch_api::metrics::{self, MetricsListener};
-use vswitch_api::server::{self, ControlListener};
+use vswitch_api::server::{self, Listeners};
 use vswitch_control::config::{ConfigErrors, SOCKET_DEFAULT};
 use vswitch_control::health::Condition;
 use vswitch_control::running::{Running, Started};
@@ -65,7 +65,7 @@ pub(super) fn run(started: &Started) -> Result<(), Failure> {
         .context("the control threads cannot be started")?;
     let entered = runtime.enter();
     // First of all: a second instance ends here, before it could touch a device of the first.
-    let (listener, shown) = listen(config)?;
+    let (listeners, shown) = listen(config)?;
     let signals::Asked { mut stopped, reloads } = signals::listen().context("signals cannot be handled")?;
     let notifier = Arc::new(Notifier::from_environment());
     notifier.status("starting");
@@ -81,7 +81,7 @@ pub(super) fn run(started: &Started) -> Result<(), Failure> {
     if *stopped.borrow() {
         drop(entered);
         notifier.stopping();
-        drop(listener);
+        drop(listeners);
         stop(runtime, &switch);
         tracing::info!("stopped before it was ready");
         return Ok(());
@@ -92,7 +92,7 @@ pub(super) fn run(started: &Started) -> Result<(), Failure> {
     running.load();
     give_up_capabilities(config);
     let status = status(&switch);
-    tracing::info!("ready: {status}, control socket {}", config.socket.display());
+    tracing::info!("ready: {status}, listens on {}", listeners.names().join(" "));
     if let Some(address) = &config.observe.metrics {
         tracing::info!(%address, "metrics are shown");
     }
@@ -116,7 +116,7 @@ pub(super) fn run(started: &Started) -> Result<(), Failure> {
     };
     let served = runtime.block_on(server::serve(
         Arc::clone(&switch),
-        listener,
+        listeners,
         config.antrea.state_dir.clone(),
         running,
         shown,
@@ -126,7 +126,7 @@ pub(super) fn run(started: &Started) -> Result<(), Failure> {
         watchdog.abort(); // a switch that stops is not one whose heart stands still
     }
     stop(runtime, &switch);
-    served.context("the control socket cannot be served")?;
+    served.context("clients cannot be served")?;
     if let Some(reason) = wanted.borrow().clone() {
         return Err(anyhow::anyhow!("a restart is needed: {reason}").into());
     }
@@ -134,21 +134,19 @@ pub(super) fn run(started: &Started) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes the control socket, and the address of metrics if there is to be one.
-fn listen(config: &SwitchConfig) -> Result<(ControlListener, Option<MetricsListener>), Failure> {
+/// Takes the sockets and addresses of clients, and the address of metrics if there is to be one.
+fn listen(config: &SwitchConfig) -> Result<(Listeners, Option<MetricsListener>), Failure> {
     let exit_code = |is_lasting| if is_lasting { EXIT_CONFIG } else { EXIT_FAILED };
     make_default_directory(&config.socket)?;
-    let listener = server::bind(&config.socket).map_err(|error| {
+    let listeners = server::bind_all(config).map_err(|error| {
         let exit_code = exit_code(error.is_lasting());
-        let error =
-            anyhow::Error::new(error).context(format!("the control socket {} cannot be used", config.socket.display()));
-        Failure { error, exit_code }
+        Failure { error: anyhow::Error::new(error).context("clients cannot be served"), exit_code }
     })?;
     let shown = metrics::bind(&config.observe).map_err(|error| {
         let exit_code = exit_code(error.is_lasting());
         Failure { error: error.into(), exit_code }
     })?;
-    Ok((listener, shown))
+    Ok((listeners, shown))
 }
 
 /// Gives up what later ports do not need. A thread that does not answer is told, and the switch

@@ -28,6 +28,7 @@ mod plugins;
 mod pod_tunnels;
 mod reconfigure;
 mod restart;
+mod rights;
 mod traffic;
 mod tunnels;
 mod uplink;

@@ -2,7 +2,10 @@
 //! mended or told of.
 
 use super::http2::{Answers, Complaints, PREFACE, Requests};
-use crate::shares::{Admitted, Connections, Peer};
+use super::stream::Stream;
+use crate::rights::Identity;
+use crate::shares::{Admitted, Connections, Peer, User};
+use parking_lot::Mutex;
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -33,59 +36,93 @@ fn retry_delay(error: &io::Error) -> Duration {
     }
 }
 
-/// Accepts connections for as long as someone takes them. Too many: one is closed for each that
-/// comes.
-pub(super) async fn accept<F, Fut>(
-    mut accept_one: F,
+/// The next connection. Errors of the kernel only delay it. `failing` is kept from call to call:
+/// one message per trouble, not one per try.
+pub(super) async fn accepted<T, F, Fut>(accept_one: &mut F, failing: &mut bool) -> T
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = io::Result<T>>,
+{
+    loop {
+        match accept_one().await {
+            Ok(accepted) => {
+                *failing = false;
+                return accepted;
+            }
+            Err(error) => {
+                if !*failing {
+                    tracing::warn!(%error, "cannot accept control connections; trying again");
+                }
+                *failing = true;
+                tokio::time::sleep(retry_delay(&error)).await;
+            }
+        }
+    }
+}
+
+/// What lets connections of all listeners in.
+pub(super) struct Gate {
     admitting: Arc<Connections>,
     preface_timeout: Duration,
     aborted: watch::Receiver<bool>,
     connections: mpsc::Sender<io::Result<Connection>>,
-) where
+    complaints: Arc<Complaints>,
+    /// The user who lost a connection for the last one: one message per storm.
+    closed: Mutex<Option<User>>,
+}
+
+impl Gate {
+    pub(super) fn new(
+        admitting: Arc<Connections>,
+        preface_timeout: Duration,
+        aborted: watch::Receiver<bool>,
+        connections: mpsc::Sender<io::Result<Connection>>,
+    ) -> Self {
+        Self { admitting, preface_timeout, aborted, connections, complaints: Arc::default(), closed: Mutex::new(None) }
+    }
+
+    /// Takes a connection in. Too many: one is closed for it. False: the server takes no more.
+    pub(super) async fn admit(&self, stream: Stream, identity: Identity) -> bool {
+        let admitted = self.admitting.admit(identity);
+        let before = std::mem::replace(&mut *self.closed.lock(), admitted.closed);
+        if let Some(user) = admitted.closed.filter(|user| before != Some(*user)) {
+            tracing::warn!(%user, "too many control connections: some of this user are closed");
+        }
+        let connection = Connection::new(stream, admitted, self.preface_timeout, &self.aborted, &self.complaints);
+        self.connections.send(Ok(connection)).await.is_ok()
+    }
+
+    /// When the server takes no more.
+    async fn closed(&self) {
+        self.connections.closed().await;
+    }
+}
+
+/// Accepts connections for as long as someone takes them. `identify` says who it is.
+pub(super) async fn accept<F, Fut>(mut accept_one: F, identify: impl Fn(&UnixStream) -> Identity, gate: &Gate)
+where
     F: FnMut() -> Fut,
     Fut: Future<Output = io::Result<UnixStream>>,
 {
-    let complaints = Arc::new(Complaints::default());
-    // One message per trouble, not one per try.
-    let (mut closed, mut failing) = (None, false);
+    let mut failing = false;
     let accepting = async {
         loop {
-            match accept_one().await {
-                Ok(stream) => {
-                    failing = false;
-                    let credentials = stream.peer_cred().ok();
-                    let pid = credentials.and_then(|credentials| credentials.pid());
-                    let admitted = admitting.admit(credentials.map(|credentials| credentials.uid()), pid);
-                    if admitted.closed.is_some() && admitted.closed != closed {
-                        let uid = admitted.closed;
-                        tracing::warn!(uid, "too many control connections: some of this user are closed");
-                    }
-                    closed = admitted.closed;
-                    let connection =
-                        Connection::new(stream, admitted, preface_timeout, &aborted, Arc::clone(&complaints));
-                    if connections.send(Ok(connection)).await.is_err() {
-                        return;
-                    }
-                }
-                Err(error) => {
-                    if !failing {
-                        tracing::warn!(%error, "cannot accept control connections; trying again");
-                    }
-                    failing = true;
-                    tokio::time::sleep(retry_delay(&error)).await;
-                }
+            let stream = accepted(&mut accept_one, &mut failing).await;
+            let identity = identify(&stream);
+            if !gate.admit(stream.into(), identity).await {
+                return;
             }
         }
     };
     tokio::select! {
         () = accepting => {}
-        () = connections.closed() => {}
+        () = gate.closed() => {}
     }
 }
 
 /// A connection that counts against the limit while it exists.
 pub(super) struct Connection {
-    stream: UnixStream,
+    stream: Stream,
     admitted: Admitted,
     /// Bytes of the preface still to come, and until when.
     preface_missing: usize,
@@ -103,18 +140,26 @@ pub(super) struct Connection {
 
 impl Connection {
     fn new(
-        stream: UnixStream,
+        stream: Stream,
         admitted: Admitted,
         preface_timeout: Duration,
         aborted: &watch::Receiver<bool>,
-        complaints: Arc<Complaints>,
+        complaints: &Arc<Complaints>,
     ) -> Self {
         let (mut aborted, mut gone) = (aborted.clone(), admitted.gone());
+        let until = admitted.peer().identity.until;
         let ends = async move {
+            let expired = async {
+                match until {
+                    Some(until) => tokio::time::sleep_until(until.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
             // An error means that the server is gone.
             tokio::select! {
                 _ = aborted.wait_for(|aborted| *aborted) => "the server stops",
                 _ = gone.wait_for(|gone| *gone) => "its user has too many connections",
+                () = expired => "the client's certificate has expired",
             }
         };
         Self {
@@ -125,7 +170,7 @@ impl Connection {
             ends: Some(Box::pin(ends)),
             requests: Requests::default(),
             answers: Answers::default(),
-            complaints,
+            complaints: Arc::clone(complaints),
             preface_judged: false,
         }
     }
@@ -133,9 +178,10 @@ impl Connection {
     /// Tells that HTTP/2 refused something, unless that was told of another client a moment ago.
     fn complain(&self, what: &dyn std::fmt::Display, stream: u32) {
         let Some(suppressed) = self.complaints.may(Instant::now()) else { return };
-        let pid = self.stream.peer_cred().ok().and_then(|credentials| credentials.pid());
+        let identity = self.admitted.peer().identity;
+        let (pid, principal) = (identity.pid(), identity.remote());
         let cause = self.requests.cause(stream).map_or("unknown".to_owned(), |cause| cause.to_string());
-        tracing::warn!(pid, %cause, suppressed, "control client: {what}");
+        tracing::warn!(pid, principal, %cause, suppressed, "control client: {what}");
     }
 
     /// Looks at bytes that were sent to the client.
@@ -250,105 +296,4 @@ impl Connected for Connection {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::VecDeque;
-    use std::sync::Mutex;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    const LONG: Duration = Duration::from_secs(60);
-
-    async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-        tokio::time::timeout(Duration::from_secs(5), future).await.unwrap_or_else(|_| panic!("{what}: not within 5 s"))
-    }
-
-    fn connection(timeout: Duration, aborted: &watch::Receiver<bool>) -> (Connection, UnixStream) {
-        let (ours, theirs) = UnixStream::pair().expect("a pair");
-        let admitted = Arc::new(Connections::new(1)).admit(None, None);
-        (Connection::new(ours, admitted, timeout, aborted, Arc::default()), theirs)
-    }
-
-    #[tokio::test]
-    async fn no_error_of_accept_ends_the_loop() {
-        let (ours, _theirs) = UnixStream::pair().expect("a pair");
-        let errors = [libc::ECONNABORTED, libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EPROTO, libc::EINVAL];
-        let mut script: VecDeque<_> = errors.map(|code| Err(io::Error::from_raw_os_error(code))).into();
-        script.push_back(Ok(ours));
-        let script = Arc::new(Mutex::new(script));
-        let (sender, mut receiver) = mpsc::channel(1);
-        let (_abort, aborted) = watch::channel(false);
-        let accept_one = move || {
-            let next = script.lock().expect("a lock").pop_front();
-            async move { if let Some(next) = next { next } else { std::future::pending().await } }
-        };
-        let task = tokio::spawn(accept(accept_one, Arc::new(Connections::new(2)), LONG, aborted, sender));
-        soon("a connection after six errors", receiver.recv()).await.expect("a connection").expect("no error");
-        drop(receiver);
-        soon("the loop ends with its receiver", task).await.expect("no panic");
-    }
-
-    #[test]
-    fn only_a_shortage_makes_it_wait() {
-        let delay = |code| retry_delay(&io::Error::from_raw_os_error(code));
-        assert_eq!(delay(libc::ECONNABORTED), Duration::ZERO);
-        assert_eq!(delay(libc::EMFILE), RETRY_DELAY, "a loop without a pause would eat a core");
-        assert_eq!(delay(libc::ENFILE), RETRY_DELAY);
-        assert_eq!(retry_delay(&io::Error::other("unknown")), RETRY_DELAY);
-    }
-
-    #[tokio::test]
-    async fn over_the_limit_the_oldest_idle_connection_is_closed_for_the_new_one() {
-        let peers = Arc::new(Mutex::new(Vec::new()));
-        let (sender, mut receiver) = mpsc::channel(1);
-        let (_abort, aborted) = watch::channel(false);
-        let kept = Arc::clone(&peers);
-        let accept_one = move || {
-            let (ours, theirs) = UnixStream::pair().expect("a pair");
-            kept.lock().expect("a lock").push(theirs);
-            async move { Ok(ours) }
-        };
-        tokio::spawn(accept(accept_one, Arc::new(Connections::new(4)), LONG, aborted, sender));
-        let mut all = Vec::new();
-        for _ in 0..6 {
-            all.push(soon("a connection", receiver.recv()).await.expect("a connection").expect("no error"));
-        }
-        // (Two or three more are accepted already, and wait to be taken.)
-        let (old, new) = all.split_at_mut(1);
-        let error = soon("its end", old[0].read(&mut [0; 1])).await.expect_err("closed");
-        assert_eq!(error.to_string(), "its user has too many connections");
-        let reading = tokio::time::timeout(Duration::from_millis(100), new[4].read(&mut [0; 1])).await;
-        assert!(reading.is_err(), "the newest one lives: {reading:?}");
-    }
-
-    #[tokio::test]
-    async fn a_client_that_says_too_little_is_cut_off() {
-        let (_abort, aborted) = watch::channel(false);
-        let (mut connection, mut client) = connection(Duration::from_millis(200), &aborted);
-        client.write_all(&[b'x'; PREFACE_LEN - 1]).await.expect("room");
-        let mut bytes = Vec::new();
-        let error = soon("an error", connection.read_to_end(&mut bytes)).await.expect_err("a timeout");
-        assert_eq!((error.kind(), bytes.len()), (io::ErrorKind::TimedOut, PREFACE_LEN - 1));
-        let (mut connection, mut client) = self::connection(Duration::from_millis(50), &aborted);
-        client.write_all(&[b'x'; PREFACE_LEN]).await.expect("room");
-        let mut bytes = [0; PREFACE_LEN + 1];
-        soon("the preface", connection.read_exact(&mut bytes[..PREFACE_LEN])).await.expect("no error");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        client.write_all(b"y").await.expect("room");
-        soon("a byte after the deadline", connection.read_exact(&mut bytes[PREFACE_LEN..])).await.expect("no error");
-    }
-
-    #[tokio::test]
-    async fn aborting_wakes_readers_and_writers() {
-        let (abort, aborted) = watch::channel(false);
-        let (mut reader, _client) = connection(LONG, &aborted);
-        let (mut writer, _client_that_reads_nothing) = connection(LONG, &aborted);
-        let reading = tokio::spawn(async move { reader.read(&mut [0; 1]).await });
-        let writing = tokio::spawn(async move { writer.write_all(&vec![0; 64 << 20]).await });
-        tokio::time::sleep(Duration::from_millis(50)).await; // both wait now
-        abort.send(true).expect("receivers");
-        let error = soon("the reader", reading).await.expect("no panic").expect_err("aborted");
-        assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
-        let error = soon("the writer", writing).await.expect("no panic").expect_err("aborted");
-        assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
-    }
-}
+mod tests;

@@ -1,13 +1,14 @@
-//! The gRPC server on its unix socket.
+//! The gRPC server on its listeners.
 //!
 //! **Where in the walk**: nowhere; it runs on the control cores.
 //!
-//! **Design**: [`bind`] takes the socket, or says who has it; [`serve`] answers until it is told to
-//! stop. Each user who may write to the socket (mode 0660) may do everything, and has a share of
-//! what the server has (`shares`). Beside the services of
+//! **Design**: [`bind_all`] takes all listeners, or says what is in the way; [`serve`] answers
+//! until it is told to stop. A listener gives each connection a role (`rights`), and each user has
+//! a share of what the server has (`shares`). Beside the services of
 //! `proto/vswitch/v1` there are gRPC health (`grpc.health.v1`: SERVING while every worker's heart
 //! beats, looked at every 500 ms, for the server and each service) and reflection
-//! (`grpc.reflection.v1` and `v1alpha`). A client needs nothing but the socket's path (`http2`).
+//! (`grpc.reflection.v1` and `v1alpha`). A client of a unix socket needs nothing but its path
+//! (`http2`). TCP is served with mutual TLS only (`tls`).
 //!
 //! `DummyService` is there only with `--enable-dummy`.
 //!
@@ -21,14 +22,20 @@
 
 mod http2;
 mod incoming;
+mod listeners;
 mod saving;
 mod serve;
 mod socket;
+mod stream;
 #[cfg(test)]
 mod tests;
+mod tls;
 
+pub use crate::rights::AuditError;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use http2::fuzz as fuzz_http2;
+pub use listeners::{Listeners, bind_all, check_tls};
 pub use serve::{ServeError, serve};
 pub use socket::{BindError, ControlListener, bind};
+pub use tls::TlsError;

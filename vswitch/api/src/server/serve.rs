@@ -1,14 +1,15 @@
 //! Serving until told to stop.
 
 use super::http2::HEADERS_LEN_MAX;
-use super::incoming;
+use super::incoming::Gate;
+use super::listeners::Listeners;
 use super::saving::save_behind;
-use super::socket::ControlListener;
 use crate::calls::{Calls, CountLayer};
 use crate::metrics::{self, MetricsListener, Page};
+use crate::rights::{GuardLayer, SERVER_PARTS, ServerState};
 use crate::services::{
     AntreaServices, Bridges, Capabilities, Captures, Configs, Conntracks, Control, Drops, Dummies, Fdbs, Flows, Groups,
-    Logs, Meters, Packets, Pipelines, Ports, Statistics, Tables, Traces, TunnelSupport, Workers,
+    Listening, Logs, Meters, Packets, Pipelines, Ports, Statistics, Tables, Traces, TunnelSupport, Workers,
 };
 use crate::shares::{CONNECTIONS_MAX, Connections, ShareLayer, Shares};
 use std::future::Future;
@@ -16,7 +17,6 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
@@ -47,6 +47,7 @@ use vswitch_proto::v1::capabilities_service_server as capabilities;
 use vswitch_proto::v1::capture_service_server as capture;
 use vswitch_proto::v1::config_service_server as config;
 use vswitch_proto::v1::conntrack_service_server as conntrack;
+use vswitch_proto::v1::control_service_server as control_service;
 use vswitch_proto::v1::drop_service_server as drops;
 use vswitch_proto::v1::dummy_service_server as dummy;
 use vswitch_proto::v1::fdb_service_server as fdb;
@@ -93,7 +94,7 @@ pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Names under which health is told as a whole: the server's, and each service's. Parts of the
 /// switch have names of their own ([`PARTS`]).
-pub(super) const HEALTH_NAMES: [&str; 32] = [
+pub(super) const HEALTH_NAMES: [&str; 33] = [
     "",
     bridge::SERVICE_NAME,
     port::SERVICE_NAME,
@@ -114,6 +115,7 @@ pub(super) const HEALTH_NAMES: [&str; 32] = [
     tunnel::SERVICE_NAME,
     capture::SERVICE_NAME,
     drops::SERVICE_NAME,
+    control_service::SERVICE_NAME,
     antrea_node::SERVICE_NAME,
     antrea_sync::SERVICE_NAME,
     antrea_pod::SERVICE_NAME,
@@ -146,7 +148,7 @@ pub enum ServeError {
 }
 
 /// Serves the API until `shutdown` is ready: then no connection is accepted any more, streams are
-/// ended, calls in flight have 2 s to end, and the socket and its lock file are removed.
+/// ended, calls in flight have 2 s to end, and the sockets and their lock files are removed.
 /// `metrics`: where metrics are shown, and under which names.
 /// `state_dir`: where what agents of Antrea's kind said is over a restart; it is in force before
 /// the first call. `running`: the configuration, which clients may export and change. Streams that
@@ -156,34 +158,33 @@ pub enum ServeError {
 /// [`ServeError`]: the server could not be started. Nothing that a client does ends it.
 pub async fn serve(
     switch: Arc<Switch>,
-    listener: ControlListener,
+    listeners: Listeners,
     state_dir: Option<PathBuf>,
     running: Arc<Running>,
     metrics: Option<MetricsListener>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
-    serve_api(switch, listener, state_dir, running, metrics, shutdown).await
+    serve_api(switch, listeners, state_dir, running, metrics, shutdown).await
 }
 
 /// [`serve`], for any switch.
 pub(super) async fn serve_api(
     switch: Arc<dyn SwitchApi>,
-    listener: ControlListener,
+    listeners: Listeners,
     state_dir: Option<PathBuf>,
     running: Arc<Running>,
     metrics: Option<MetricsListener>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
-    // Kept to the end: dropping it removes the socket.
-    let (listener, _guard) = listener.into_parts();
-    let listener = Arc::new(UnixListener::from_std(listener)?);
     let (stop, mut stopping) = watch::channel(false);
     let (abort, aborted) = watch::channel(false);
 
     let (reporter, health) = health_reporter();
-    let first = health_of(&switch).await;
+    let server = listeners.state();
+    let first = health_of(&switch, &server).await;
     set_health(&reporter, None, &first).await;
-    let watching_health = tokio::spawn(watch_health(Arc::clone(&switch), reporter, first, stopping.clone()));
+    let watching_health =
+        tokio::spawn(watch_health(Arc::clone(&switch), Arc::clone(&server), reporter, first, stopping.clone()));
     let dummies = switch.dummies_enabled();
     let antrea = Antrea::new(Arc::clone(&switch), state_dir);
     on(&antrea, Antrea::restore).await;
@@ -193,10 +194,15 @@ pub(super) async fn serve_api(
     let shares = Arc::new(Shares::default());
     running.owned_by(antrea.clone());
     let saving = tokio::spawn(save_behind(Arc::clone(&running), stopping.clone()));
-    let control = Control::new(switch, Arc::clone(&shares), Arc::clone(&running), stopping.clone());
+    let control =
+        Control::new(switch, Arc::clone(&shares), Arc::clone(&running), Arc::clone(&server), stopping.clone());
     let calls = Arc::new(Calls::new());
     let router = router(&control, &antrea, running, &calls, health, dummies)?;
-    let router = http2().layer(CountLayer(Arc::clone(&calls))).layer(ShareLayer(shares)).add_routes(router);
+    let router = http2()
+        .layer(CountLayer(Arc::clone(&calls)))
+        .layer(GuardLayer::new(Arc::clone(&server.audit)))
+        .layer(ShareLayer(shares))
+        .add_routes(router);
     let reading_igmp = tokio::spawn(read_igmp(Arc::clone(&antrea), stopping.clone()));
     let showing = metrics.map(|listener| {
         let page = Page::new(control.clone(), Arc::clone(&antrea), calls, listener.compat());
@@ -205,12 +211,10 @@ pub(super) async fn serve_api(
     let tending_wire = tokio::spawn(maintain_wire(Arc::clone(&antrea), stopping.clone()));
 
     let (sender, connections) = mpsc::channel(1);
-    let accept_one = move || {
-        let listener = Arc::clone(&listener);
-        async move { listener.accept().await.map(|(stream, _)| stream) }
-    };
     let admitting = Arc::new(Connections::new(CONNECTIONS_MAX));
-    let accepting = tokio::spawn(incoming::accept(accept_one, admitting, PREFACE_TIMEOUT, aborted, sender));
+    let gate = Arc::new(Gate::new(admitting, PREFACE_TIMEOUT, aborted, sender));
+    let accepting = listeners.run(&gate)?;
+    drop(gate);
 
     let shutdown = async {
         shutdown.await;
@@ -230,11 +234,12 @@ pub(super) async fn serve_api(
     };
     stop.send_replace(true);
     abort.send_replace(true);
-    let tasks = [accepting, watching_health, watching_links, writing, reading_igmp, reading_names, tending_wire];
+    let tasks = [watching_health, watching_links, writing, reading_igmp, reading_names, tending_wire];
     for task in tasks.into_iter().chain(showing) {
         task.abort();
-        let _ = task.await; // the listener is closed before the socket is removed
+        let _ = task.await;
     }
+    accepting.stop().await;
     // It ends with the others, when the last change is saved.
     if tokio::time::timeout(SHUTDOWN_GRACE, saving).await.is_err() {
         tracing::warn!("the last changes are not saved for the next start: the switch did not answer in time");
@@ -283,6 +288,7 @@ fn router(
         .tunnel_service(Arc::new(TunnelSupport(control.clone())))
         .capture_service(Arc::new(Captures(control.clone())))
         .drop_service(Arc::new(Drops::new(control.clone(), Arc::clone(antrea))))
+        .control_service(Arc::new(Listening(control.clone())))
         .capabilities_service(Arc::new(Capabilities(control.slow_path())))
         .node_service(agents.clone())
         .sync_service(agents.clone())
@@ -335,11 +341,11 @@ async fn write_behind(antrea: Arc<Antrea>) {
 }
 
 /// Asks the switch on a blocking thread, past the queue of calls: health must not wait for them.
-async fn health_of(switch: &Arc<dyn SwitchApi>) -> Parts {
+async fn health_of(switch: &Arc<dyn SwitchApi>, server: &ServerState) -> Parts {
     let switch = Arc::clone(switch);
     let failed =
         || Parts { parts: vec![Part::new("workers", Some((Condition::Failing, "it cannot be asked".to_owned())))] };
-    tokio::task::spawn_blocking(move || switch.health()).await.unwrap_or_else(|_| failed())
+    server.health(tokio::task::spawn_blocking(move || switch.health()).await.unwrap_or_else(|_| failed()))
 }
 
 const fn status(good: bool) -> ServingStatus {
@@ -382,6 +388,7 @@ fn log_health(before: Option<&Parts>, now: &Parts) {
 /// who watch.
 async fn watch_health(
     switch: Arc<dyn SwitchApi>,
+    server: Arc<ServerState>,
     mut reporter: HealthReporter,
     mut told: Parts,
     mut stopping: watch::Receiver<bool>,
@@ -392,12 +399,12 @@ async fn watch_health(
             () = tokio::time::sleep(HEALTH_INTERVAL) => {}
             _ = stopping.wait_for(|stopping| *stopping) => break,
         }
-        let health = health_of(&switch).await;
+        let health = health_of(&switch, &server).await;
         set_health(&reporter, Some(&told), &health).await;
         log_health(Some(&told), &health);
         told = health;
     }
-    for name in HEALTH_NAMES.into_iter().chain(PARTS) {
+    for name in HEALTH_NAMES.into_iter().chain(PARTS).chain(SERVER_PARTS) {
         reporter.set_service_status(name, ServingStatus::NotServing).await;
         reporter.clear_service_status(name).await;
     }

@@ -1,10 +1,13 @@
 //! Taking the control socket, and giving it back.
 
+use super::tls::TlsError;
+use crate::rights::AuditError;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -72,6 +75,30 @@ pub enum BindError {
         /// What is there: "a file", "a directory", ...
         kind: &'static str,
     },
+    /// It is to belong to an account that the machine does not have, or to know one.
+    #[error("control socket {path:?}: there is no {what} {name}; name one that getent(1) knows")]
+    NoAccount {
+        /// The socket.
+        path: PathBuf,
+        /// "user" or "group".
+        what: &'static str,
+        /// As the configuration has it.
+        name: String,
+    },
+    /// TLS cannot be served.
+    #[error("[[control.listener]] tls: {0}")]
+    Tls(#[from] TlsError),
+    /// TCP cannot be had.
+    #[error("[[control.listener]] address {address}: cannot listen: {source}")]
+    Tcp {
+        /// The address.
+        address: SocketAddr,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The audit file cannot be written.
+    #[error("[control] {0}")]
+    Audit(#[from] AuditError),
     /// The kernel refused.
     #[error("control socket {path:?}: cannot {what}: {source}")]
     Io {
@@ -89,7 +116,12 @@ impl BindError {
     /// later start may succeed.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
-        let Self::Io { source, .. } = self else { return true };
+        let source = match self {
+            Self::Io { source, .. } => source,
+            // An address may come later.
+            Self::Tcp { source, .. } => return source.kind() == io::ErrorKind::AddrInUse,
+            _ => return true,
+        };
         let errors = [libc::ENOMEM, libc::EMFILE, libc::ENFILE, libc::EIO, libc::ENOSPC, libc::ENOBUFS];
         !source.raw_os_error().is_some_and(|error| errors.contains(&error))
     }
@@ -99,7 +131,7 @@ fn io_error(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> BindEr
     move |source| BindError::Io { path: path.to_owned(), what, source }
 }
 
-/// The control socket, listening. Dropping it removes the socket and its lock file.
+/// A control socket, listening. Dropping it removes the socket and its lock file.
 #[derive(Debug)]
 pub struct ControlListener {
     listener: UnixListener,
@@ -121,6 +153,13 @@ pub(crate) struct SocketGuard {
     _lock: Lock,
 }
 
+impl SocketGuard {
+    /// The socket.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 impl Drop for SocketGuard {
     fn drop(&mut self) {
         if fs::symlink_metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.device_and_inode) {
@@ -135,6 +174,21 @@ impl Drop for SocketGuard {
 /// # Errors
 /// [`BindError`] says who or what is in the way.
 pub fn bind(path: &Path) -> Result<ControlListener, BindError> {
+    bind_with(path, &Access { mode: SOCKET_MODE, owner: None, group: None })
+}
+
+/// Who may connect to a socket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    pub(super) mode: u32,
+    /// None: those of the process.
+    pub(super) owner: Option<u32>,
+    pub(super) group: Option<u32>,
+}
+
+/// [`bind`], for others than owner and group of the process.
+pub(super) fn bind_with(path: &Path, access: &Access) -> Result<ControlListener, BindError> {
+    let Access { mode, owner, group } = *access;
     let len = path.as_os_str().len();
     if len == 0 || len > PATH_LEN_MAX {
         return Err(BindError::Length { path: path.to_owned(), len });
@@ -145,22 +199,27 @@ pub fn bind(path: &Path) -> Result<ControlListener, BindError> {
     }
     let lock = Lock::take(path)?;
     remove_stale(path)?;
-    let listener = listen(path).map_err(io_error(path, "listen"))?;
+    // Until it has its group, the group of the process may not connect either.
+    let at_first = if group.is_some() || owner.is_some() { mode & 0o600 } else { mode };
+    let listener = listen(path, at_first).map_err(io_error(path, "listen"))?;
     let metadata = fs::symlink_metadata(path).map_err(io_error(path, "look at the new socket"))?;
     let guard = SocketGuard { path: path.to_owned(), device_and_inode: (metadata.dev(), metadata.ino()), _lock: lock };
+    if owner.is_some() || group.is_some() {
+        lchown(path, owner, group).map_err(io_error(path, "give it to its owner and group"))?;
+    }
     // The umask may have taken more than it should.
-    fs::set_permissions(path, Permissions::from_mode(SOCKET_MODE)).map_err(io_error(path, "set the mode to 0660"))?;
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(io_error(path, "set the mode"))?;
     Ok(ControlListener { listener, guard })
 }
 
-/// Binds so that the socket's mode is at most 0660 from the moment it exists. Linux gives the new
+/// Binds so that the socket's mode is at most `mode` from the moment it exists. Linux gives the new
 /// inode the mode of the socket itself less the umask (`unix_bind_bsd`), so the mode is set on the
 /// descriptor first. The umask is not touched: it belongs to the whole process, and other threads
 /// make files too.
-fn listen(path: &Path) -> io::Result<UnixListener> {
+fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     let descriptor = File::from(OwnedFd::from(socket.try_clone()?));
-    descriptor.set_permissions(Permissions::from_mode(SOCKET_MODE))?;
+    descriptor.set_permissions(Permissions::from_mode(mode))?;
     socket.set_nonblocking(true)?;
     socket.bind(&SockAddr::unix(path)?)?;
     // A name without a listener would stay behind.
@@ -265,130 +324,4 @@ fn holder(file: &mut File) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::net::UnixDatagram;
-
-    fn mode(path: &Path) -> u32 {
-        fs::symlink_metadata(path).expect("it exists").mode() & 0o7777
-    }
-
-    fn names(directory: &Path) -> Vec<String> {
-        let entries = fs::read_dir(directory).expect("a directory");
-        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
-    }
-
-    #[test]
-    fn the_socket_has_mode_0660_a_lock_file_with_our_pid_and_leaves_nothing() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("a.sock");
-        let listener = bind(&path).expect("free");
-        assert_eq!(mode(&path), 0o660);
-        let lock = fs::read_to_string(directory.path().join("a.sock.lock")).expect("a lock file");
-        assert_eq!(lock, format!("{}\n", std::process::id()));
-        drop(listener);
-        assert_eq!(names(directory.path()), [""; 0], "left behind");
-    }
-
-    #[test]
-    fn the_mode_is_never_wider_than_0660() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("a.sock");
-        let _listener = listen(&path).expect("free"); // as it is before the mode is made exact
-        assert_eq!(mode(&path) & !SOCKET_MODE, 0, "mode {:o}", mode(&path));
-    }
-
-    #[test]
-    fn a_stale_socket_is_replaced() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("a.sock");
-        drop(UnixListener::bind(&path).expect("free")); // the file stays
-        assert!(path.exists());
-        fs::write(directory.path().join("a.sock.lock"), "123456789\n").expect("a lock file of a dead process");
-        let listener = bind(&path).expect("stale");
-        assert_eq!(mode(&path), 0o660);
-        knock(&path).expect("it listens");
-        assert_eq!(
-            fs::read_to_string(directory.path().join("a.sock.lock")).expect("a lock file").trim(),
-            std::process::id().to_string()
-        );
-        drop(listener);
-    }
-
-    #[test]
-    fn a_second_instance_is_told_who_has_it() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("a.sock");
-        let _listener = bind(&path).expect("free");
-        let error = bind(&path).expect_err("taken").to_string();
-        assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
-        assert!(error.contains("a.sock.lock"), "{error}");
-        knock(&path).expect("the first one still listens");
-    }
-
-    #[test]
-    fn a_listener_without_lock_file_is_left_alone() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("a.sock");
-        let _listener = UnixListener::bind(&path).expect("free");
-        let error = bind(&path).expect_err("in use");
-        assert!(matches!(&error, BindError::InUse { .. }), "{error:?}");
-        assert!(error.to_string().contains("a.sock"), "{error}");
-        knock(&path).expect("it still listens");
-        assert_eq!(names(directory.path()), ["a.sock"], "the lock file was left behind");
-        let path = directory.path().join("datagram.sock");
-        let _socket = UnixDatagram::bind(&path).expect("free");
-        let error = bind(&path).expect_err("in use");
-        assert!(matches!(&error, BindError::InUse { .. }), "{error:?}");
-    }
-
-    #[test]
-    fn what_is_no_socket_is_left_alone() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let at = |name: &str| directory.path().join(name);
-        fs::write(at("file"), "precious").expect("a file");
-        fs::create_dir(at("directory")).expect("a directory");
-        drop(UnixListener::bind(at("stale")).expect("free"));
-        std::os::unix::fs::symlink(at("stale"), at("link")).expect("a link");
-        for (name, kind) in [("file", "a file"), ("directory", "a directory"), ("link", "a symbolic link")] {
-            match bind(&at(name)).expect_err("not a socket") {
-                BindError::NotSocket { kind: found, .. } => assert_eq!(found, kind),
-                other => panic!("{name}: {other:?}"),
-            }
-        }
-        assert_eq!(fs::read_to_string(at("file")).expect("a file"), "precious");
-        assert!(at("stale").exists() && at("link").is_symlink() && at("directory").is_dir());
-    }
-
-    #[test]
-    fn a_lock_file_that_is_a_link_is_not_followed() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let target = directory.path().join("target");
-        fs::write(&target, "precious").expect("a file");
-        std::os::unix::fs::symlink(&target, directory.path().join("a.sock.lock")).expect("a link");
-        let error = bind(&directory.path().join("a.sock")).expect_err("a link");
-        assert!(error.to_string().contains("cannot open the lock file"), "{error}");
-        assert_eq!(fs::read_to_string(&target).expect("a file"), "precious");
-    }
-
-    #[test]
-    fn bad_paths_say_how_to_fix_them() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let error = bind(&directory.path().join("no/such/a.sock")).expect_err("no directory").to_string();
-        assert!(error.contains("does not exist; make it with `mkdir -p ") && error.contains("no/such"), "{error}");
-        let error = bind(&directory.path().join("x".repeat(108))).expect_err("too long").to_string();
-        assert!(error.contains("use one of 1 to 107 bytes"), "{error}");
-        assert!(matches!(bind(Path::new("")), Err(BindError::Length { len: 0, .. })));
-    }
-
-    #[test]
-    fn a_successors_socket_is_not_removed() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("a.sock");
-        let listener = bind(&path).expect("free");
-        fs::rename(&path, directory.path().join("old.sock")).expect("moved away");
-        let _successor = UnixListener::bind(&path).expect("free");
-        drop(listener);
-        assert!(path.exists(), "the successor's socket was removed");
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@ mod antrea;
 mod clients;
 mod conntrack;
 mod pipeline;
+mod rights;
 mod tunnel;
 
 use super::serve::{HEALTH_NAMES, REQUEST_LEN_MAX, SHUTDOWN_GRACE, serve_api};
@@ -74,7 +75,7 @@ impl Running {
         let (shutdown, told) = oneshot::channel();
         let started = Started::without_file(SwitchConfig::with_defaults(&[0, 1]), vec![0, 1]);
         let running = Running::new(Arc::<Double>::clone(&switch), started);
-        let server = serve_api(Arc::<Double>::clone(&switch), listener, state_dir, running, None, async {
+        let server = serve_api(Arc::<Double>::clone(&switch), listener.into(), state_dir, running, None, async {
             let _ = told.await;
         });
         let server = tokio::spawn(server);
@@ -270,8 +271,9 @@ async fn addresses_workers_and_numbers() {
         condition: condition.into(),
         reason: reason.to_owned(),
     };
-    let workers = part("workers", v1::HealthCondition::Good, "");
-    let parts = vec![workers, part("disk", v1::HealthCondition::Degraded, "state: full")];
+    let [workers, certificates, audit] =
+        ["workers", "certificates", "audit"].map(|name| part(name, v1::HealthCondition::Good, ""));
+    let parts = vec![workers, part("disk", v1::HealthCondition::Degraded, "state: full"), certificates, audit];
     assert_eq!(health, v1::GetHealthResponse { serving: true, parts });
     running.stop().await;
 }

@@ -1,6 +1,7 @@
 //! How the services call the switch.
 
 use super::status::{clip, status};
+use crate::rights::{Identity, ServerState, current_request};
 use crate::shares::{Limits, Peer, Pool, Shares, Taken, current};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub(crate) struct Control {
     shares: Arc<Shares>,
     /// Is told of changes, to save them.
     running: Arc<Running>,
+    /// Its listeners and its audit.
+    pub(super) server: Arc<ServerState>,
     /// Becomes true when the server is to stop: streams without an end of their own end then.
     pub(super) stopping: watch::Receiver<bool>,
 }
@@ -39,10 +42,11 @@ impl Control {
         switch: Arc<dyn SwitchApi>,
         shares: Arc<Shares>,
         running: Arc<Running>,
+        server: Arc<ServerState>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
         let [reads, changes] = [(); 2].map(|()| Arc::new(Pool::new(CALLS)));
-        Self { switch, reads, changes, shares, running, stopping }
+        Self { switch, reads, changes, shares, running, server, stopping }
     }
 
     /// What is in force may have changed.
@@ -73,6 +77,7 @@ impl Control {
     pub(crate) async fn health(&self) -> Result<Health, Status> {
         let switch = Arc::clone(&self.switch);
         let health = tokio::task::spawn_blocking(move || switch.health()).await;
+        let health = health.map(|health| self.server.health(health));
         health.map_err(|error| Status::internal(format!("the call failed inside the switch: {error}; report it")))
     }
 
@@ -170,26 +175,38 @@ pub(super) struct Asked {
     subject: String,
     uid: Option<u32>,
     pid: Option<i32>,
+    /// Of a client without user and process.
+    principal: Option<String>,
+    /// Id of the call.
+    request: Option<String>,
 }
 
 impl Asked {
     /// Takes the peer's credentials from the connection; names are quoted and cut, since anyone may
     /// have chosen them.
     pub(super) fn new(rpc: &'static str, extensions: &Extensions, names: &[&str]) -> Self {
-        let peer = extensions.get::<Peer>();
+        let identity = extensions.get::<Peer>().map(|peer| &*peer.identity);
         let names: Vec<String> = names.iter().map(|name| format!("{:?}", clip(name, 64))).collect();
-        Self { rpc, subject: names.join(" "), uid: peer.and_then(|peer| peer.uid), pid: peer.and_then(|peer| peer.pid) }
+        let subject = names.join(" ");
+        let request = current_request().map(|request| {
+            request.set_names(&subject);
+            request.id.clone()
+        });
+        let (uid, pid) = (identity.and_then(Identity::uid), identity.and_then(Identity::pid));
+        let principal = identity.and_then(Identity::remote);
+        Self { rpc, subject, uid, pid, principal, request }
     }
 
     /// Logs how a change went. A client can be refused as often as it likes. An empty `left_out`
     /// limits the lines of a second, see the daemon's log.
     pub(super) fn log(&self, error: Option<&str>) {
-        let Self { rpc, subject, uid, pid } = self;
+        let Self { rpc, subject, uid, pid, principal, request } = self;
         match error {
-            None => tracing::info!(rpc, subject, uid, pid, "changed"),
+            None => tracing::info!(rpc, subject, uid, pid, principal, request, "changed"),
             Some(error) => {
                 let error = clip(error, 512);
-                tracing::warn!(rpc, subject, uid, pid, %error, left_out = tracing::field::Empty, "refused");
+                let left_out = tracing::field::Empty;
+                tracing::warn!(rpc, subject, uid, pid, principal, request, %error, left_out, "refused");
             }
         }
     }
@@ -198,9 +215,12 @@ impl Asked {
     /// connections, or sends packets. A client may make such calls for each packet, so their lines
     /// are limited, too.
     pub(super) fn log_use(&self, error: Option<&str>) {
-        let Self { rpc, subject, uid, pid } = self;
+        let Self { rpc, subject, uid, pid, principal, request } = self;
         match error {
-            None => tracing::info!(rpc, subject, uid, pid, left_out = tracing::field::Empty, "done"),
+            None => {
+                let left_out = tracing::field::Empty;
+                tracing::info!(rpc, subject, uid, pid, principal, request, left_out, "done");
+            }
             Some(_) => self.log(error),
         }
     }

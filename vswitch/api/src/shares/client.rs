@@ -1,20 +1,47 @@
 //! Who a client is.
 
+use std::fmt;
+
+/// Whose shares a connection has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum User {
+    /// A user of the machine.
+    Uid(u32),
+    /// A name in certificates, by its number since the server started.
+    Remote(u32),
+}
+
+impl User {
+    pub(crate) const ROOT: Self = Self::Uid(0);
+    /// The user of a client that the kernel does not tell: no user has this number.
+    pub(crate) const UNKNOWN: Self = Self::Uid(u32::MAX);
+
+    pub(crate) const fn is_remote(self) -> bool {
+        matches!(self, Self::Remote(_))
+    }
+}
+
+impl fmt::Display for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uid(uid) => write!(f, "user {uid}"),
+            Self::Remote(_) => f.write_str("the name in this client's certificate"),
+        }
+    }
+}
+
 /// A user's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Client {
-    /// User of the machine.
-    pub(crate) uid: u32,
+    /// Whose it is.
+    pub(crate) user: User,
     /// Number of the connection since the server started.
     pub(crate) connection: u64,
 }
 
-/// The uid of a client that the kernel does not tell: no user has it.
-pub(super) const UNKNOWN: u32 = u32::MAX;
-
 impl Client {
     /// The switch itself: it asks for what its streams tell.
-    const SWITCH: Self = Self { uid: 0, connection: 0 };
+    const SWITCH: Self = Self { user: User::ROOT, connection: 0 };
 }
 
 tokio::task_local! {

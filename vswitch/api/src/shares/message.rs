@@ -158,7 +158,7 @@ impl http_body::Body for Messages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shares::Limits;
+    use crate::shares::{Limits, User};
     use http_body::Body as _;
     use proptest::prelude::*;
     use std::collections::VecDeque;
@@ -209,7 +209,7 @@ mod tests {
         let held = Arc::new(Held::default());
         let body = Body::new(Script(frames.iter().map(|frame| frame.to_vec()).collect()));
         let shares = Shares { messages: Arc::clone(pool), message_timeout: TIMEOUT, ..Shares::default() };
-        (Messages::new(body, Client { uid: 1, connection }, &shares, Arc::clone(&held)), held)
+        (Messages::new(body, Client { user: User::Uid(1), connection }, &shares, Arc::clone(&held)), held)
     }
 
     #[tokio::test]

@@ -2,8 +2,9 @@
 //!
 //! **Where in the walk**: nowhere; it stands between the socket and the services.
 //!
-//! **Design**: a client is a user of the machine, known by the uid of its connection. What clients
-//! need together is a [`Pool`]: one user has at most a share of it, and a part is root's. Where
+//! **Design**: a client is a user of the machine, known by the uid of its connection, or a name in
+//! certificates. What clients need together is a [`Pool`]: one user has at most a share of it, and
+//! a part is root's. All names in certificates together have at most half of the rest. Where
 //! clients wait for a pool, the user that has least is next, then the connection that has least.
 //! There are pools of:
 //!
@@ -29,7 +30,7 @@ mod message;
 mod pool;
 
 pub(crate) use calls::ShareLayer;
-pub(crate) use client::current;
+pub(crate) use client::{User, current};
 pub(crate) use connections::{Admitted, Connections, Peer};
 pub(crate) use pool::{Limits, Pool, Taken};
 

@@ -1,6 +1,6 @@
 //! Something of which there is so much, for all clients together.
 
-use super::client::Client;
+use super::client::{Client, User};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,8 +27,10 @@ pub(crate) struct Pool {
 #[derive(Debug, Default)]
 struct State {
     used: usize,
+    /// Units of all remote users.
+    remote: usize,
     /// Units by user and by connection; none of them is 0.
-    by_uid: BTreeMap<u32, usize>,
+    by_user: BTreeMap<User, usize>,
     by_client: BTreeMap<Client, usize>,
     /// In order of arrival.
     waiting: Vec<Waiting>,
@@ -45,12 +47,20 @@ struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Full {
     /// The user has its share.
-    #[error("user {uid} has its share, {share} of {total}")]
+    #[error("{user} has its share, {share} of {total}")]
     Share {
         /// The user.
-        uid: u32,
+        user: User,
         /// Units that it may have.
         share: usize,
+        /// Units that there are.
+        total: usize,
+    },
+    /// All remote users together have what there is for them.
+    #[error("clients of TCP have all {most} that are theirs, of {total}")]
+    Remote {
+        /// Units that they may have.
+        most: usize,
         /// Units that there are.
         total: usize,
     },
@@ -63,15 +73,31 @@ pub(crate) enum Full {
 }
 
 impl Limits {
+    /// Units that all remote users together may have: half of what is not root's.
+    const fn remote(&self) -> usize {
+        (self.total - self.reserve) / 2
+    }
+
+    /// Units that a user may have: a remote one two thirds of what they have together.
+    const fn share_of(&self, user: User) -> usize {
+        let remote = self.remote();
+        let share = if user.is_remote() { remote - remote / 3 } else { self.share };
+        if share < self.share { share } else { self.share }
+    }
+
     /// Whether a user may have more units.
-    fn allows(&self, state: &State, uid: u32, units: usize) -> Result<(), Full> {
-        let used = |uid: &u32| state.by_uid.get(uid).copied().unwrap_or(0);
-        let Self { total, share, reserve } = *self;
-        if used(&uid).saturating_add(units) > share {
-            return Err(Full::Share { uid, share, total });
+    fn allows(&self, state: &State, user: User, units: usize) -> Result<(), Full> {
+        let used = |user: User| state.by_user.get(&user).copied().unwrap_or(0);
+        let Self { total, reserve, .. } = *self;
+        let share = self.share_of(user);
+        if used(user).saturating_add(units) > share {
+            return Err(Full::Share { user, share, total });
         }
-        let others = state.used - used(&0);
-        let is_over = uid != 0 && others.saturating_add(units) > total - reserve;
+        if user.is_remote() && state.remote.saturating_add(units) > self.remote() {
+            return Err(Full::Remote { most: self.remote(), total });
+        }
+        let others = state.used - used(User::ROOT);
+        let is_over = user != User::ROOT && others.saturating_add(units) > total - reserve;
         if is_over || state.used.saturating_add(units) > total { Err(Full::All { total }) } else { Ok(()) }
     }
 }
@@ -79,27 +105,45 @@ impl Limits {
 impl State {
     fn add(&mut self, client: Client, units: usize) {
         self.used += units;
-        *self.by_uid.entry(client.uid).or_default() += units;
+        if client.user.is_remote() {
+            self.remote += units;
+        }
+        *self.by_user.entry(client.user).or_default() += units;
         *self.by_client.entry(client).or_default() += units;
     }
 
     fn remove(&mut self, client: Client, units: usize) {
         self.used -= units;
-        remove(&mut self.by_uid, client.uid, units);
+        if client.user.is_remote() {
+            self.remote -= units;
+        }
+        remove(&mut self.by_user, client.user, units);
         remove(&mut self.by_client, client, units);
     }
 
-    /// Who waits and is next: of those whose user's share has room, the one that has least.
+    /// Who waits and is next: of those whose user's share has room, the one that has least. While
+    /// what remote users have together is full, none of them is next: else a small one would
+    /// overtake a large one for ever.
     fn next(&self, limits: &Limits) -> Option<usize> {
-        let waiting = self.waiting.iter().enumerate();
-        let may = waiting.filter(|(_, waiting)| {
-            !matches!(limits.allows(self, waiting.client.uid, waiting.units), Err(Full::Share { .. }))
-        });
-        let has = |Client { uid, connection }| {
-            let by_uid = self.by_uid.get(&uid).copied().unwrap_or(0);
-            (by_uid, self.by_client.get(&Client { uid, connection }).copied().unwrap_or(0))
+        let may = |remote_too: bool| {
+            let waiting = self.waiting.iter().enumerate();
+            let may = waiting.filter(move |(_, waiting)| {
+                let full = limits.allows(self, waiting.client.user, waiting.units);
+                !matches!(full, Err(Full::Share { .. })) && (remote_too || !waiting.client.user.is_remote())
+            });
+            may.min_by_key(|(index, waiting)| (self.has(waiting.client), *index))
         };
-        may.min_by_key(|(index, waiting)| (has(waiting.client), *index)).map(|(index, _)| index)
+        let (index, first) = may(true)?;
+        match limits.allows(self, first.client.user, first.units) {
+            Err(Full::Remote { .. }) => may(false).map(|(index, _)| index),
+            _ => Some(index),
+        }
+    }
+
+    /// Units of a client's user, and of itself.
+    fn has(&self, client: Client) -> (usize, usize) {
+        let by_user = self.by_user.get(&client.user).copied().unwrap_or(0);
+        (by_user, self.by_client.get(&client).copied().unwrap_or(0))
     }
 }
 
@@ -124,7 +168,7 @@ impl Pool {
     /// The user's share or all of it is in use.
     pub(crate) fn try_take(self: &Arc<Self>, client: Client, units: usize) -> Result<Taken, Full> {
         let mut state = self.state.lock();
-        self.limits.allows(&state, client.uid, units)?;
+        self.limits.allows(&state, client.user, units)?;
         state.add(client, units);
         drop(state);
         Ok(self.taken(client, units))
@@ -132,7 +176,7 @@ impl Pool {
 
     /// Takes units, and waits for them. No client waits for more than a share.
     pub(crate) async fn take(self: &Arc<Self>, client: Client, units: usize) -> Taken {
-        let units = units.min(self.limits.share).min(self.limits.total - self.limits.reserve);
+        let units = units.min(self.limits.share_of(client.user)).min(self.limits.total - self.limits.reserve);
         let (answer, answered) = oneshot::channel();
         self.state.lock().waiting.push(Waiting { client, units, answer });
         self.serve();
@@ -160,7 +204,7 @@ impl Pool {
             let Some(index) = state.next(&self.limits) else { return };
             let (client, units) = (state.waiting[index].client, state.waiting[index].units);
             // The next one is not overtaken: else a large one would wait for ever.
-            if self.limits.allows(&state, client.uid, units).is_err() {
+            if self.limits.allows(&state, client.user, units).is_err() {
                 return;
             }
             let Waiting { answer, .. } = state.waiting.remove(index);
@@ -208,7 +252,11 @@ mod tests {
     const LIMITS: Limits = Limits { total: 10, share: 6, reserve: 2 };
 
     fn client(uid: u32, connection: u64) -> Client {
-        Client { uid, connection }
+        Client { user: User::Uid(uid), connection }
+    }
+
+    fn remote(number: u32, connection: u64) -> Client {
+        Client { user: User::Remote(number), connection }
     }
 
     fn pool() -> Arc<Pool> {
@@ -235,7 +283,10 @@ mod tests {
     fn a_user_has_its_share_and_root_its_reserve() {
         let pool = pool();
         let one = pool.try_take(client(1, 1), 6).expect("a share");
-        assert_eq!(pool.try_take(client(1, 2), 1).expect_err("more"), Full::Share { uid: 1, share: 6, total: 10 });
+        assert_eq!(
+            pool.try_take(client(1, 2), 1).expect_err("more"),
+            Full::Share { user: User::Uid(1), share: 6, total: 10 }
+        );
         let two = pool.try_take(client(2, 3), 2).expect("the rest");
         assert_eq!(pool.try_take(client(2, 3), 1).expect_err("root's"), Full::All { total: 10 });
         let root = pool.try_take(client(0, 4), 2).expect("the reserve");
@@ -246,7 +297,7 @@ mod tests {
         all.merge(pool.try_take(client(0, 4), 1).expect("room"));
         drop(all);
         let state = pool.state.lock();
-        assert!(state.used == 0 && state.by_client.is_empty() && state.by_uid.is_empty(), "{state:?}");
+        assert!(state.used == 0 && state.by_client.is_empty() && state.by_user.is_empty(), "{state:?}");
     }
 
     #[test]
@@ -289,6 +340,30 @@ mod tests {
     }
 
     #[test]
+    fn clients_of_tcp_have_half_of_it_and_hold_up_no_user_of_the_machine() {
+        let pool = pool();
+        let one = pool.try_take(remote(0, 1), 3).expect("a share");
+        let full = Full::Share { user: User::Remote(0), share: 3, total: 10 };
+        assert_eq!(pool.try_take(remote(0, 2), 1).expect_err("its share"), full);
+        let two = pool.try_take(remote(7, 3), 1).expect("the rest");
+        assert_eq!(pool.try_take(remote(7, 3), 1).expect_err("half"), Full::Remote { most: 4, total: 10 });
+        let mut large = take(&pool, remote(8, 4), 3);
+        let mut small = take(&pool, remote(9, 5), 1);
+        let local = pool.try_take(client(0, 6), 1).expect("not theirs");
+        let mut more = pin!(pool.take(client(5, 7), 3));
+        let more = more.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(more.is_ready(), "a user of the machine does not wait for them");
+        drop(more);
+        drop(two);
+        assert!(poll(&mut large).is_none() && poll(&mut small).is_none(), "the large one is not overtaken");
+        drop(one);
+        let large = poll(&mut large).expect("room");
+        assert!(poll(&mut small).is_some());
+        drop((large, small, local));
+        assert_eq!((pool.used(), pool.state.lock().remote), (0, 0));
+    }
+
+    #[test]
     fn who_does_not_wait_any_more_keeps_nothing() {
         let pool = pool();
         let one = pool.try_take(client(1, 1), 6).expect("room");
@@ -324,7 +399,7 @@ mod tests {
                     Some(taken) => { kept.push(taken); false }
                     None => true,
                 });
-                let of = |uid: u32| kept.iter().filter(|taken| taken.client.uid == uid).map(|taken| taken.units).sum::<usize>();
+                let of = |uid: u32| kept.iter().filter(|taken| taken.client.user == User::Uid(uid)).map(|taken| taken.units).sum::<usize>();
                 let all: usize = (0..4).map(of).sum();
                 prop_assert_eq!(all, pool.used());
                 prop_assert!(all <= LIMITS.total && (0..4).all(|uid| of(uid) <= LIMITS.share));

@@ -23,7 +23,7 @@ use vswitch_control::log_state::LogState;
 const MARK: &str = "left_out";
 
 /// Fields whose values tell kinds of one call site apart.
-const KEYS: [&str; 2] = ["rpc", "uid"];
+const KEYS: [&str; 4] = ["rpc", "uid", "principal", "refusal"];
 
 /// Lines of one kind in [`WINDOW`].
 pub(super) const LINES_MAX: u32 = 10;

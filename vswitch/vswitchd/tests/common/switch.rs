@@ -33,9 +33,9 @@ pub(crate) struct Switch {
 
 impl Switch {
     /// Starts a switch and waits until its control socket answers. `config` is TOML for everything
-    /// but `[control]`; the sections `[dpdk]` (256 MiB of ordinary pages) and `[paths]` (the
-    /// temporary directory) are the harness's unless `config` has them. `@DIR@` in it stands for
-    /// the switch's own directory, which goes with it.
+    /// but `[control]`, of which it may have further keys at its beginning. The sections `[dpdk]`
+    /// (256 MiB of ordinary pages) and `[paths]` (the temporary directory) are the harness's unless
+    /// `config` has them. `@DIR@` in it stands for the switch's own directory, which goes with it.
     ///
     /// # Panics
     /// When it does not start; the message has its log.
@@ -99,7 +99,8 @@ impl Switch {
         preload: Option<&Path>,
     ) -> Self {
         let dir = tempfile::Builder::new().prefix("vswitch-test-").tempdir().expect("a temporary directory");
-        let mut text = format!("[control]\nsocket = {:?}\n\n", dir.path().join("vswitch.sock"));
+        let (control, config) = config.split_at(config.find('[').unwrap_or(config.len()));
+        let mut text = format!("[control]\nsocket = {:?}\n{control}\n", dir.path().join("vswitch.sock"));
         if !config.lines().any(|line| line.trim() == "[dpdk]") {
             let prefix = format!("vt{}-{}", std::process::id(), unique());
             text += &format!(

@@ -6,7 +6,7 @@ use crate::services::flow::{Telling, entry};
 use crate::services::list::{self, measured_parts};
 use crate::services::receive::next;
 use crate::services::status::invalid;
-use crate::shares::{Taken, current};
+use crate::shares::{Taken, User, current};
 use prost::Message;
 use std::time::Duration;
 use tonic::codegen::BoxStream;
@@ -108,7 +108,7 @@ impl Receiving {
 /// Receives a sync, unless another one takes its place; its room.
 async fn receive(
     services: &AntreaServices,
-    uid: u32,
+    user: User,
     stream: &mut Streaming<v1::SyncRequest>,
 ) -> Result<(Sync, Option<Taken>), Status> {
     let Some(mut first) = next(stream, MESSAGE_TIMEOUT).await? else {
@@ -117,7 +117,7 @@ async fn receive(
     let Some(begin) = first.begin.take() else {
         return Err(wrong("begin", "the first message has none", "begin with one"));
     };
-    let mut begun = services.syncs.begin(uid, begin.round)?;
+    let mut begun = services.syncs.begin(user, begin.round)?;
     let mut receiving = Receiving { objects: Vec::new(), left: SYNC_LEN_MAX, room: None };
     tokio::select! {
         received = receiving.receive(&services.control, first, stream) => received?,
@@ -136,7 +136,7 @@ impl v1::sync_service_server::SyncService for AntreaServices {
 
     async fn sync(&self, request: Request<Streaming<v1::SyncRequest>>) -> Result<Response<v1::SyncResponse>, Status> {
         let (_, extensions, mut stream) = request.into_parts();
-        let (sync, _room) = receive(self, current().uid, &mut stream).await?;
+        let (sync, _room) = receive(self, current().user, &mut stream).await?;
         valid_only("begin.mode", sync.begin.mode)?;
         if v1::GateChange::try_from(sync.begin.gate).is_err() {
             return Err(wrong("begin.gate", format!("{} is no change", sync.begin.gate), "see antrea.v1.GateChange"));

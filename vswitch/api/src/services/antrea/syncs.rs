@@ -1,5 +1,6 @@
 //! Syncs that are being received: one per user, the newest.
 
+use crate::shares::User;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
@@ -16,7 +17,7 @@ pub(super) struct Syncs(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     last: u64,
-    by_uid: BTreeMap<u32, Receiving>,
+    by_user: BTreeMap<User, Receiving>,
 }
 
 #[derive(Debug)]
@@ -31,26 +32,26 @@ impl Syncs {
     ///
     /// # Errors
     /// The user sends a later round, or too many users send one.
-    pub(super) fn begin(&self, uid: u32, round: u64) -> Result<Begun<'_>, Status> {
+    pub(super) fn begin(&self, user: User, round: u64) -> Result<Begun<'_>, Status> {
         let mut state = self.0.lock();
         state.last += 1;
         let number = state.last;
-        if let Some(before) = state.by_uid.get(&uid) {
+        if let Some(before) = state.by_user.get(&user) {
             if before.round > round {
                 let text = format!("begin.round: {round}: round {} is being received; begin a later one", before.round);
                 return Err(Status::failed_precondition(text));
             }
         } else {
-            let others = state.by_uid.keys().filter(|uid| **uid != 0).count();
-            if state.by_uid.len() >= USERS_MAX || uid != 0 && others >= OTHERS_MAX {
+            let others = state.by_user.keys().filter(|user| **user != User::ROOT).count();
+            if state.by_user.len() >= USERS_MAX || user != User::ROOT && others >= OTHERS_MAX {
                 return Err(Status::resource_exhausted("syncs of too many users are being received; try again"));
             }
         }
         let (replaced, is_replaced) = oneshot::channel();
-        if let Some(before) = state.by_uid.insert(uid, Receiving { number, round, replaced }) {
+        if let Some(before) = state.by_user.insert(user, Receiving { number, round, replaced }) {
             let _ = before.replaced.send(()); // its call may have ended
         }
-        Ok(Begun { syncs: self, uid, number, is_replaced })
+        Ok(Begun { syncs: self, user, number, is_replaced })
     }
 }
 
@@ -58,7 +59,7 @@ impl Syncs {
 #[derive(Debug)]
 pub(super) struct Begun<'a> {
     syncs: &'a Syncs,
-    uid: u32,
+    user: User,
     number: u64,
     is_replaced: oneshot::Receiver<()>,
 }
@@ -74,8 +75,8 @@ impl Begun<'_> {
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
         let mut state = self.syncs.0.lock();
-        if state.by_uid.get(&self.uid).is_some_and(|receiving| receiving.number == self.number) {
-            state.by_uid.remove(&self.uid);
+        if state.by_user.get(&self.user).is_some_and(|receiving| receiving.number == self.number) {
+            state.by_user.remove(&self.user);
         }
     }
 }
@@ -88,17 +89,17 @@ mod tests {
     #[tokio::test]
     async fn the_newest_of_a_user_counts_and_users_do_not_end_each_other() {
         let syncs = Syncs::default();
-        let mut first = syncs.begin(7, 5).expect("room");
-        let other = syncs.begin(8, 1).expect("another user's");
-        assert_eq!(syncs.begin(7, 4).expect_err("an earlier round").code(), Code::FailedPrecondition);
-        let second = syncs.begin(7, 5).expect("the same round");
+        let mut first = syncs.begin(User::Uid(7), 5).expect("room");
+        let other = syncs.begin(User::Uid(8), 1).expect("another user's");
+        assert_eq!(syncs.begin(User::Uid(7), 4).expect_err("an earlier round").code(), Code::FailedPrecondition);
+        let second = syncs.begin(User::Uid(7), 5).expect("the same round");
         assert_eq!(first.replaced().await.code(), Code::Aborted);
         drop(first);
-        assert_eq!(syncs.0.lock().by_uid.len(), 2, "the second one is still there");
-        let third = syncs.begin(9, 1).expect("room");
-        assert_eq!(syncs.begin(10, 1).expect_err("a fourth user").code(), Code::ResourceExhausted);
-        let root = syncs.begin(0, 1).expect("root's");
+        assert_eq!(syncs.0.lock().by_user.len(), 2, "the second one is still there");
+        let third = syncs.begin(User::Uid(9), 1).expect("room");
+        assert_eq!(syncs.begin(User::Uid(10), 1).expect_err("a fourth user").code(), Code::ResourceExhausted);
+        let root = syncs.begin(User::Uid(0), 1).expect("root's");
         drop((second, other, third, root));
-        assert!(syncs.0.lock().by_uid.is_empty());
+        assert!(syncs.0.lock().by_user.is_empty());
     }
 }
