@@ -44,7 +44,7 @@ pub(crate) const DEFAULT_SOCKET: &str = "/run/vswitch/vswitch.sock";
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done; 1 the switch refused; 2 wrong usage, diff-flows found differences, or doctor found something bad; 3 vswitchd cannot be reached or does not answer.
-The environment variable VSWITCH_SOCKET names the socket where --socket is not given.";
+The environment variable VSWITCH_SOCKET names the socket where --socket is not given; likewise VSWITCH_ADDRESS, VSWITCH_CERT, VSWITCH_KEY and VSWITCH_CA.";
 
 /// Shows and changes a running vswitchd.
 #[derive(Debug, Parser)]
@@ -53,6 +53,8 @@ pub(crate) struct Cli {
     /// Socket of vswitchd.
     #[arg(long, global = true, value_name = "PATH", env = "VSWITCH_SOCKET", default_value = DEFAULT_SOCKET)]
     pub(crate) socket: PathBuf,
+    #[command(flatten)]
+    pub(crate) tls: Tls,
     /// Print JSON: answers on stdout, errors on stderr.
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -79,6 +81,24 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// How to reach a switch by TCP, with mutual TLS.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "TCP with mutual TLS")]
+pub(crate) struct Tls {
+    /// Address and port of a listener of vswitchd, instead of a socket. Needs --cert, --key, --ca.
+    #[arg(id = "tls_connect", long = "connect", global = true, value_name = "HOST:PORT", env = "VSWITCH_ADDRESS")]
+    pub(crate) connect: Option<String>,
+    /// File with this client's certificate, and those between it and the authority (PEM).
+    #[arg(id = "tls_cert", long = "cert", global = true, value_name = "FILE", env = "VSWITCH_CERT")]
+    pub(crate) cert: Option<PathBuf>,
+    /// File with its private key (PEM).
+    #[arg(id = "tls_key", long = "key", global = true, value_name = "FILE", env = "VSWITCH_KEY")]
+    pub(crate) key: Option<PathBuf>,
+    /// File with the authority of vswitchd's certificate (PEM).
+    #[arg(id = "tls_ca", long = "ca", global = true, value_name = "FILE", env = "VSWITCH_CA")]
+    pub(crate) ca: Option<PathBuf>,
+}
+
 /// Options of single verbs that ovs-ofctl or ovs-dpctl takes in front of the verb too; and our own
 /// --watch.
 const OFCTL_OPTIONS: [&str; 12] = [
@@ -97,8 +117,22 @@ const OFCTL_OPTIONS: [&str; 12] = [
 ];
 
 /// Options with a value of their own, which is no verb.
-const WITH_VALUE: [&str; 10] =
-    ["--socket", "--timeout", "-t", "-T", "-O", "--protocols", "-F", "--flow-format", "-o", "--output"];
+const WITH_VALUE: [&str; 14] = [
+    "--socket",
+    "--connect",
+    "--cert",
+    "--key",
+    "--ca",
+    "--timeout",
+    "-t",
+    "-T",
+    "-O",
+    "--protocols",
+    "-F",
+    "--flow-format",
+    "-o",
+    "--output",
+];
 
 /// Arguments with options of ovs-ofctl moved behind the verb: `--strict del-flows br0` is
 /// `del-flows br0 --strict`.
@@ -317,6 +351,8 @@ pub(crate) enum Command {
     /// Find what is wrong with this machine and its switch, and say how to fix it (exit code 1: it
     /// could be better; 2: the switch does not start or does not forward).
     Doctor(Doctor),
+    /// Show where clients connect, with which roles, how many, and when certificates end.
+    ListenerShow,
     /// Show the versions of vsctl and, if it can be reached, vswitchd.
     Version,
     /// Print a completion script.

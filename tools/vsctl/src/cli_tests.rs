@@ -95,6 +95,7 @@ fn every_verb_parses() {
         ("health", "Health { part: None }"),
         ("health disk", "Health { part: Some(\"disk\") }"),
         ("health-show", "HealthShow"),
+        ("listener-show", "ListenerShow"),
         ("version", "Version"),
         ("completion bash", "Completion { shell: Bash }"),
         ("completion zsh", "Completion { shell: Zsh }"),
@@ -227,6 +228,17 @@ fn global_options_go_anywhere() {
     }
     let cli = parse("show").expect("it parses");
     assert_eq!((cli.json, cli.timeout), (false, Duration::from_secs(10)));
+}
+
+#[test]
+fn an_address_goes_anywhere_and_a_socket_on_the_line_before_one_in_the_environment() {
+    for line in ["--connect a:1 --cert c --key k --ca r show", "show --connect a:1 --cert c --key k --ca r"] {
+        let Tls { connect, cert, key, ca } = parse(line).expect("it parses").tls;
+        assert_eq!(connect.as_deref(), Some("a:1"), "{line}");
+        assert_eq!([cert, key, ca], ["c", "k", "r"].map(|file| Some(PathBuf::from(file))), "{line}");
+    }
+    let both = parse("--socket /s show --connect a:1").expect("it parses");
+    assert_eq!(both.tls.connect.as_deref(), Some("a:1"));
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! How the switch is reached.
 
+use crate::cli::{Cli, Tls};
 use crate::error::{Error, innermost};
-use std::path::{Path, PathBuf};
+use clap::error::ErrorKind;
+use std::path::PathBuf;
 use std::time::Duration;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Response, Status};
 use tonic_health::pb::health_client::HealthClient;
 use vswitch_proto::antrea::v1::egress_service_client::EgressServiceClient;
@@ -23,6 +25,7 @@ use vswitch_proto::v1::capabilities_service_client::CapabilitiesServiceClient;
 use vswitch_proto::v1::capture_service_client::CaptureServiceClient;
 use vswitch_proto::v1::config_service_client::ConfigServiceClient;
 use vswitch_proto::v1::conntrack_service_client::ConntrackServiceClient;
+use vswitch_proto::v1::control_service_client::ControlServiceClient;
 use vswitch_proto::v1::drop_service_client::DropServiceClient;
 use vswitch_proto::v1::dummy_service_client::DummyServiceClient;
 use vswitch_proto::v1::fdb_service_client::FdbServiceClient;
@@ -48,7 +51,10 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
 /// The way to the switch. It connects when a service is asked for, so that wrong usage is told
 /// without a switch.
 pub(crate) struct Client {
-    socket: PathBuf,
+    /// What the switch is called in errors: the path of its socket, or its address.
+    place: PathBuf,
+    /// None: a unix socket.
+    tls: Option<ClientTlsConfig>,
 }
 
 macro_rules! services {
@@ -60,8 +66,30 @@ macro_rules! services {
 }
 
 impl Client {
-    pub(crate) fn new(socket: &Path) -> Self {
-        Self { socket: socket.to_owned() }
+    /// By the socket, or by the address if there is one.
+    ///
+    /// # Errors
+    /// A file of TLS is not named, or cannot be read.
+    pub(crate) fn new(cli: &Cli) -> Result<Self, Error> {
+        let Some(address) = &cli.tls.connect else { return Ok(Self::by_socket(cli.socket.clone())) };
+        let read = |option: &str, file: Option<&PathBuf>| {
+            let missing = || usage(&format!("--connect needs {option} FILE\n"));
+            let file = file.ok_or_else(missing)?;
+            std::fs::read(file).map_err(|error| Error::Input { name: file.display().to_string(), error })
+        };
+        let Tls { cert, key, ca, .. } = &cli.tls;
+        let (cert, key) = (read("--cert", cert.as_ref())?, read("--key", key.as_ref())?);
+        let ca = read("--ca", ca.as_ref())?;
+        let host = address.rsplit_once(':').map(|(host, _)| host.trim_matches(['[', ']']));
+        let host = host.ok_or_else(|| usage(&format!("--connect {address}: write HOST:PORT\n")))?;
+        let tls = ClientTlsConfig::new().domain_name(host);
+        let tls = tls.ca_certificate(Certificate::from_pem(ca)).identity(Identity::from_pem(cert, key));
+        Ok(Self { place: address.into(), tls: Some(tls) })
+    }
+
+    /// By a unix socket.
+    pub(crate) fn by_socket(socket: PathBuf) -> Self {
+        Self { place: socket, tls: None }
     }
 
     services! {
@@ -85,6 +113,7 @@ impl Client {
         dummy: DummyServiceClient,
         tunnels: TunnelServiceClient,
         captures: CaptureServiceClient,
+        listeners: ControlServiceClient,
         health: HealthClient,
         antrea_node: NodeServiceClient,
         antrea_sync: SyncServiceClient,
@@ -101,9 +130,13 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<Channel, Error> {
-        let path = self.socket.to_str().ok_or_else(|| self.unreachable("the path is not UTF-8"))?;
-        let endpoint = Endpoint::from_shared(format!("unix://{path}"));
-        let endpoint = endpoint.map_err(|error| self.unreachable(innermost(&error)))?;
+        let place = self.place.to_str().ok_or_else(|| self.unreachable("the path is not UTF-8"))?;
+        let scheme = if self.tls.is_some() { "https" } else { "unix" };
+        let unreachable = |error| self.unreachable(innermost(&error));
+        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{place}")).map_err(unreachable)?;
+        if let Some(tls) = &self.tls {
+            endpoint = endpoint.tls_config(tls.clone()).map_err(unreachable)?;
+        }
         let endpoint = endpoint.http2_keep_alive_interval(KEEPALIVE_INTERVAL).keep_alive_while_idle(true);
         endpoint.connect().await.map_err(|error| self.unreachable(innermost(&error)))
     }
@@ -115,10 +148,14 @@ impl Client {
 
     /// The error of a call.
     pub(crate) fn error(&self, status: Status) -> Error {
-        Error::from_status(status, &self.socket)
+        Error::from_status(status, &self.place)
     }
 
     pub(crate) fn unreachable(&self, reason: impl Into<String>) -> Error {
-        Error::Unreachable { socket: self.socket.clone(), reason: reason.into() }
+        Error::Unreachable { socket: self.place.clone(), reason: reason.into() }
     }
+}
+
+fn usage(text: &str) -> Error {
+    Error::Usage(clap::Error::raw(ErrorKind::MissingRequiredArgument, text))
 }

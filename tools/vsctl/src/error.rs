@@ -20,7 +20,7 @@ pub(crate) enum Error {
     /// The switch cannot be reached, or does not answer.
     #[error("{socket:?}: {reason}; {}", hint(.reason))]
     Unreachable {
-        /// Its socket.
+        /// Its socket, or its address.
         socket: PathBuf,
         /// What happened.
         reason: String,
@@ -261,6 +261,10 @@ pub(crate) fn note(text: &str) {
 fn hint(reason: &str) -> &'static str {
     if reason.starts_with("Permission denied") {
         "become root, or a member of the group that owns the socket"
+    } else if reason.contains("fatal alert") {
+        "the switch does not take this client's certificate: its log says why (--cert, --key)"
+    } else if reason.contains("invalid peer certificate") {
+        "the certificate of the switch is not for that host, or not of that authority (--ca)"
     } else {
         "is vswitchd running? (--socket or VSWITCH_SOCKET names another socket)"
     }

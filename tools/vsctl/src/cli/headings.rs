@@ -136,6 +136,7 @@ const HEADINGS: &[(&str, &[&str])] = &[
             "limits",
             "drops",
             "drop-reasons",
+            "listener-show",
             "calls-show",
             "log",
             "log-show",

@@ -31,6 +31,7 @@ const LISTINGS: &[Listing] = &[
     listing("log-show", "nothing"),
     listing("drops", "no packet was dropped"),
     listing("calls-show", "no calls"),
+    listing("listener-show", "no listeners"),
     listing("drop-reasons", "no drop reasons"),
     listing("health-show", "no parts"),
     listing("dump-tables", "no tables with a name or flows"),

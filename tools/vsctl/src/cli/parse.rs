@@ -9,6 +9,7 @@ use super::description::{Format, OUTPUT, WATCH, description};
 use super::listing::{self, Listing};
 use super::{Cli, arguments, headings, mistakes};
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -35,6 +36,11 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, cl
     let words = arguments(words);
     let asked = description().try_get_matches_from(&words).and_then(|matches| {
         let mut cli = Cli::from_arg_matches(&matches)?;
+        // A socket of the command line goes before an address of the environment.
+        let is_written = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+        if is_written("socket") && !is_written("tls_connect") {
+            cli.tls.connect = None;
+        }
         cli.manner = manner(&matches, cli.json);
         cli.json = cli.manner.format != Format::Text;
         Ok(cli)

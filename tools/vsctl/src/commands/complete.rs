@@ -29,7 +29,7 @@ pub(super) async fn complete(words: &[String]) -> Answer {
         Wanted::Files => vec![":files".to_owned()],
         Wanted::Unknown => Vec::new(),
         Wanted::Names(front, noun) => {
-            let client = Client::new(&socket(&words));
+            let client = Client::by_socket(socket(&words));
             let names = tokio::time::timeout(PATIENCE, names(&client, noun)).await;
             let names = names.ok().and_then(Result::ok).unwrap_or_default();
             names.into_iter().map(|(name, about)| line(&format!("{front}{name}"), &about)).collect()

@@ -15,8 +15,8 @@ const FILE_LEN_MAX: u64 = 8 << 20;
 pub(super) async fn ask(client: &Client, verb: &Config) -> Answer {
     Ok(match verb {
         Config::Export => {
-            let answer = client.configs().await?.export_config(v1::ExportConfigRequest {}).await;
-            let v1::ExportConfigResponse { text, left_out } = client.answer(answer)?;
+            let answer = client.configs().await?.get_config(v1::GetConfigRequest {}).await;
+            let v1::GetConfigResponse { text, left_out } = client.answer(answer)?;
             Box::new(Exported { text, left_out })
         }
         Config::Apply { file, dry_run, confirm } => apply(client, file, *dry_run, confirm.unwrap_or(0)).await?,

@@ -15,6 +15,7 @@ mod events;
 mod fdb;
 mod health;
 mod limits;
+mod listeners;
 mod log;
 mod perf;
 mod pipeline;
@@ -39,7 +40,7 @@ use std::time::Duration;
 /// Does what the arguments say, and writes the answer.
 pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let client = Client::new(&cli.socket);
+    let client = Client::new(cli)?;
     let mut documents;
     let out: &mut dyn Write = if cli.manner.format == Format::Yaml {
         documents = Documents::new(out);
@@ -167,6 +168,7 @@ async fn ask<'a>(client: &'a Client, cli: &'a Cli, out: &'a mut dyn Write) -> Re
         Command::Health { part } => health::health(client, part.as_deref()).await,
         Command::HealthShow => health::show(client).await,
         Command::Doctor(args) => doctor::examine(client, args).await,
+        Command::ListenerShow => listeners::show(client).await,
         Command::Version => about::version(client).await,
         Command::Completion { shell } => Ok(Box::new(shell::completion(*shell))),
         Command::Complete { words } => complete::complete(words).await,

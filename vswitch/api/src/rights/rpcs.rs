@@ -16,6 +16,12 @@ pub(crate) const RPCS: &[(&str, &[(&str, Role)])] = &[
         &[("AddBridge", Admin), ("DeleteBridge", Admin), ("ListBridges", Read), ("SetBridge", Admin)],
     ),
     ("vswitch.v1.CapabilitiesService", &[("GetCapabilities", Read)]),
+    // Whole packets of Pods.
+    ("vswitch.v1.CaptureService", &[("Capture", Operate)]),
+    (
+        "vswitch.v1.ConfigService",
+        &[("GetConfig", Read), ("ApplyConfig", Admin), ("ConfirmConfig", Admin), ("GetConfigState", Read)],
+    ),
     (
         "vswitch.v1.ConntrackService",
         &[
@@ -37,6 +43,7 @@ pub(crate) const RPCS: &[(&str, &[(&str, Role)])] = &[
         ],
     ),
     ("vswitch.v1.ControlService", &[("ListListeners", Read)]),
+    ("vswitch.v1.DropService", &[("ListDrops", Read), ("WatchDrops", Read), ("GetDropExplanation", Read)]),
     (
         "vswitch.v1.DummyService",
         &[
@@ -64,6 +71,7 @@ pub(crate) const RPCS: &[(&str, &[(&str, Role)])] = &[
         &[("ListFlows", Read), ("AggregateFlows", Operate), ("WatchFlows", Read), ("ListMegaflows", Read)],
     ),
     ("vswitch.v1.GroupService", &[("ListGroups", Read)]),
+    ("vswitch.v1.LogService", &[("GetLogFilter", Read), ("SetLogFilter", Operate)]),
     ("vswitch.v1.MeterService", &[("ListMeters", Read)]),
     (
         "vswitch.v1.PacketService",
@@ -95,6 +103,7 @@ pub(crate) const RPCS: &[(&str, &[(&str, Role)])] = &[
             ("GetLimits", Read),
             ("GetLog", Read),
             ("GetHealth", Read),
+            ("GetCalls", Read),
         ],
     ),
     ("vswitch.v1.TableService", &[("AddTable", Admin), ("DeleteTable", Admin), ("ListTables", Read)]),

@@ -62,13 +62,10 @@ async fn take_back(running: Arc<Running>, number: u64, wait: Duration) {
 
 #[tonic::async_trait]
 impl v1::config_service_server::ConfigService for Configs {
-    async fn export_config(
-        &self,
-        _: Request<v1::ExportConfigRequest>,
-    ) -> Result<Response<v1::ExportConfigResponse>, Status> {
+    async fn get_config(&self, _: Request<v1::GetConfigRequest>) -> Result<Response<v1::GetConfigResponse>, Status> {
         let running = Arc::clone(&self.running);
         let export = self.control.try_read(move |_| running.export()).await?;
-        Ok(Response::new(v1::ExportConfigResponse { text: export.text, left_out: export.left_out }))
+        Ok(Response::new(v1::GetConfigResponse { text: export.text, left_out: export.left_out }))
     }
 
     async fn apply_config(

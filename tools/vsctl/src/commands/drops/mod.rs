@@ -28,8 +28,8 @@ pub(super) async fn ask<'a>(
             return Ok(Reply::stream(samples::follow(client, samples, cli.timeout, cli.json, out)));
         }
         Some(DropsVerb::Explain { reason }) => {
-            let request = v1::ExplainDropRequest { reason: reason.clone() };
-            Box::new(Explained(client.answer(client.drops().await?.explain_drop(request).await)?))
+            let request = v1::GetDropExplanationRequest { reason: reason.clone() };
+            Box::new(Explained(client.answer(client.drops().await?.get_drop_explanation(request).await)?))
         }
         None => {
             let request = v1::ListDropsRequest { filter: Some(filter(&command.filter)) };
@@ -206,16 +206,16 @@ impl Report for Sums {
 }
 
 /// `drops explain`.
-struct Explained(v1::ExplainDropResponse);
+struct Explained(v1::GetDropExplanationResponse);
 
 impl Report for Explained {
     fn text(&self) -> String {
-        let v1::ExplainDropResponse { reason, class, sentence, cause, look, change } = &self.0;
+        let v1::GetDropExplanationResponse { reason, class, sentence, cause, look, change } = &self.0;
         format!("{reason} ({class}): {sentence}\n\nUsual cause: {cause}\nLook at:     {look}\nChange:      {change}\n")
     }
 
     fn json(&self) -> Value {
-        let v1::ExplainDropResponse { reason, class, sentence, cause, look, change } = &self.0;
+        let v1::GetDropExplanationResponse { reason, class, sentence, cause, look, change } = &self.0;
         json!({
             "reason": reason, "class": class, "sentence": sentence, "cause": cause, "look": look, "change": change,
         })

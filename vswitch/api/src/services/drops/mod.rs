@@ -107,13 +107,13 @@ impl v1::drop_service_server::DropService for Drops {
         Ok(Response::new(super::watch::until_stopped(stopping, |messages| watch.run(messages))))
     }
 
-    async fn explain_drop(
+    async fn get_drop_explanation(
         &self,
-        request: Request<v1::ExplainDropRequest>,
-    ) -> Result<Response<v1::ExplainDropResponse>, Status> {
+        request: Request<v1::GetDropExplanationRequest>,
+    ) -> Result<Response<v1::GetDropExplanationResponse>, Status> {
         let reason = filter::reason("reason", &request.into_inner().reason)?;
         let explanation = explain(reason);
-        Ok(Response::new(v1::ExplainDropResponse {
+        Ok(Response::new(v1::GetDropExplanationResponse {
             reason: reason.name().to_owned(),
             class: reason.class().name().to_owned(),
             sentence: reason.sentence().to_owned(),
