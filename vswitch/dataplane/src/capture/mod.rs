@@ -16,9 +16,9 @@
 //! whatever was translated in between. A session that took a packet on its way in takes it on its
 //! way out, too, whether it still fits the match or not.
 //!
-//! Packets that die come another way: the worker's sampler of drops
-//! ([`crate::observe::DropSampler`]) hands them to a [`crate::observe::DropTap`] of the session, with their first
-//! bytes, and the reader looks whether they fit the match.
+//! Packets that die come another way: the worker's sampler of drops hands them to a
+//! [`crate::observe::DropTap`] of the session, with their first bytes, and the reader looks whether
+//! they fit the match.
 //!
 //! Packets are recorded as they are: a checksum may be unfinished, and a packet for segmentation is
 //! one long packet, as for `tcpdump` on an interface with offloads.

@@ -62,7 +62,7 @@ impl Taps {
 
     /// From now on these are the sessions. What was copied for others goes to their readers.
     pub fn adopt(&mut self, captures: Option<&Arc<Captures>>) {
-        self.hand_over();
+        self.give(|_| true);
         self.captures = captures.cloned();
     }
 
@@ -72,12 +72,18 @@ impl Taps {
         self.captures.as_ref().is_some_and(|captures| captures.looks_at(port, point))
     }
 
-    /// Gives readers what was copied so far.
+    /// Gives readers that wait what was copied so far. One that has not taken the last buffer yet
+    /// gets this one when it is full: a reader that is late shall not run out of buffers.
     pub fn hand_over(&mut self) {
+        self.give(|lane| lane.full.is_empty());
+    }
+
+    fn give(&mut self, wants: impl Fn(&Lane) -> bool) {
         let Some(captures) = &self.captures else { return };
         for (session, buffer) in captures.sessions.iter().zip(&mut self.buffers) {
-            if let (Some(session), Some(buffer)) = (session, buffer.take()) {
-                give(&session.lanes[self.worker], buffer);
+            let Some(lane) = session.as_ref().map(|session| &session.lanes[self.worker]) else { continue };
+            if let Some(buffer) = buffer.take_if(|_| wants(lane)) {
+                give(lane, buffer);
             }
         }
     }

@@ -9,7 +9,6 @@
 mod counter;
 mod counters;
 mod drop_reason;
-mod drop_tap;
 mod drops;
 mod fallback;
 mod sampler;
@@ -19,7 +18,6 @@ mod sampler_tests;
 pub use counter::Counter;
 pub use counters::{PortCounters, PortTotals, Software};
 pub use drop_reason::{DropClass, DropReason};
-pub use drop_tap::DropTap;
 pub use drops::Drops;
 pub use fallback::Fallback;
-pub use sampler::{Decider, Direction, DropPlace, DropSample, DropSampler, Remains};
+pub use sampler::{Decider, Direction, DropPlace, DropSample, DropSampler, DropTap, Remains};

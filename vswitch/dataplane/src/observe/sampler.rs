@@ -7,13 +7,16 @@
 //! reason gets at most a rate of samples per second of the worker's clock. What is beyond that is
 //! counted as suppressed, what found the queue full as lost.
 //!
-//! **Limits**: [`DROP_SAMPLES_QUEUED`] samples per worker, [`SAMPLE_BYTES`] bytes of each packet.
-//! Without a watcher a drop costs one relaxed load.
+//! A capture of drops has a [`DropTap`] for each worker, which has no rate: it gets all drops of
+//! its ports.
+//!
+//! **Limits**: [`DROP_SAMPLES_QUEUED`] samples per worker, [`DROP_TAP_QUEUED`] per worker and
+//! capture, [`SAMPLE_BYTES`] bytes of each packet. Without a watcher a drop costs one relaxed load.
 //!
 //! **Threads**: one worker writes; any thread may set the rate, read the counters and take samples.
 
-use super::{Counter, DropReason, DropTap};
-use crate::limits::{DROP_SAMPLES_QUEUED, SAMPLE_BYTES};
+use super::{Counter, DropReason};
+use crate::limits::{DROP_SAMPLES_QUEUED, DROP_TAP_QUEUED, SAMPLE_BYTES};
 use crate::time::Millis;
 use arc_swap::ArcSwap;
 use crossbeam_queue::ArrayQueue;
@@ -309,4 +312,54 @@ pub(super) struct Died<'a> {
     pub(super) packets: u64,
     pub(super) remains: Remains<'a>,
     pub(super) decider: Option<Decider>,
+}
+
+/// What one worker counted at one port.
+#[derive(Debug, Default)]
+struct TapCounts {
+    passed: Counter,
+    missed: Counter,
+}
+
+/// What a capture keeps of the packets of one worker that died: of some ports all, as far as there
+/// is room. What found the queue full, or had no bytes left, is counted as missed.
+#[derive(Debug)]
+pub struct DropTap {
+    /// By port, if it is captured.
+    ports: Box<[Option<TapCounts>]>,
+    queue: ArrayQueue<DropSample>,
+}
+
+impl DropTap {
+    /// For ports with these indexes. Allocates all that it will ever have.
+    #[must_use]
+    pub fn new(ports: &[usize]) -> Self {
+        let len = ports.iter().max().map_or(0, |last| last + 1);
+        let mut counts: Vec<Option<TapCounts>> = (0..len).map(|_| None).collect();
+        ports.iter().for_each(|port| counts[*port] = Some(TapCounts::default()));
+        Self { ports: counts.into(), queue: ArrayQueue::new(DROP_TAP_QUEUED) }
+    }
+
+    /// Packets died at a port. The worker.
+    fn take(&self, port: usize, died: &Died<'_>, sample: impl FnOnce() -> DropSample) {
+        let Some(Some(counts)) = self.ports.get(port) else { return };
+        counts.passed.add(died.packets);
+        let at_hand = !matches!(died.remains, Remains::Nothing);
+        // The name in a sample that comes back has an owner at the port: nothing is freed here.
+        let kept = u64::from(at_hand && self.queue.push(sample()).is_ok());
+        counts.missed.add(died.packets - kept);
+    }
+
+    /// The oldest sample. The reader.
+    #[must_use]
+    pub fn pop(&self) -> Option<DropSample> {
+        self.queue.pop()
+    }
+
+    /// Packets that died at a port, and those of them that no sample was kept of.
+    #[must_use]
+    pub fn counted(&self, port: usize) -> (u64, u64) {
+        let counts = self.ports.get(port).and_then(Option::as_ref);
+        counts.map_or((0, 0), |counts| (counts.passed.get(), counts.missed.get()))
+    }
 }

@@ -94,7 +94,8 @@ impl Reader {
         any.then_some(records)
     }
 
-    /// What became of all packets so far; exact once the capture has ended and all buffers are read.
+    /// What became of all packets so far. It is exact once the capture has ended and all buffers
+    /// are read.
     pub(super) fn statistics(&self, capture: &Capture) -> Vec<v1::CaptureStatistics> {
         let of = |((totals, captured), left_out): ((Totals, &u64), &u64)| v1::CaptureStatistics {
             captured: *captured,
