@@ -100,7 +100,7 @@ fn what_clients_have_set_is_exported() {
     for line in [
         "# Not in this file: 1 flows with a timeout in bridge br0.",
         "tables = { 7 = \"Out\" }",
-        "    \"{class=0xffff,type=0,len=4}->tun_metadata0\",",
+        "    \"{class=0xffff,type=0x0,len=4}->tun_metadata0\",",
         "    { port = \"p1\", mac = \"02:00:00:00:00:07\", vlan = 5 },",
         "rxq_affinity = ",
         "external_ids = { \"owner\" = \"x\" }",

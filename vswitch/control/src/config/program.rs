@@ -12,6 +12,7 @@ use super::document::Span;
 use crate::info::LOCAL;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use vswitch_dataplane::limits;
 use vswitch_dataplane::packet::Mac;
 use vswitch_dataplane::pipeline::Changes;
 use vswitch_dataplane::pipeline::state::PipelineState;
@@ -154,7 +155,7 @@ impl FileNames {
     pub(crate) fn new(bridge: &str, ports: &[PortConfig], tables: Option<&BTreeMap<u8, String>>) -> Self {
         let mut names = Self::default();
         let taken: BTreeSet<u32> = ports.iter().filter_map(|port| port.number).collect();
-        let mut free = (1..LOCAL).rev().filter(|number| *number < 0xff00 && !taken.contains(number));
+        let mut free = (1..=limits::PORT_NUMBER_MAX).rev().filter(|number| !taken.contains(number));
         for port in ports {
             let is_local = port.name == bridge && matches!(port.kind, PortKind::Internal { .. } | PortKind::Dummy);
             let number = if is_local { Some(LOCAL) } else { port.number.or_else(|| free.next()) };
