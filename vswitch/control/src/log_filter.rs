@@ -1,8 +1,8 @@
 //! The filter of this process's log, which can be changed while it runs. A process has one log, so
 //! this is one static.
 //!
-//! **Design**: the daemon gives the means ([`LogFilters::new`]); the API sets filters. A filter that
-//! is set for a time has a number. The timer of an earlier filter does nothing to a later one.
+//! **Design**: the daemon gives the means ([`LogFilters::new`]); the API sets filters. A filter
+//! that is set for a time has a number. The timer of an earlier filter does nothing to a later one.
 //!
 //! **Limits**: [`FILTER_LEN_MAX`] bytes, [`SECONDS_MAX`].
 //!

@@ -15,7 +15,8 @@
 //! Applying a text leaves what the agent owns alone, and refuses to change it.
 //!
 //! **Design**: `state` reads the switch into the values of a file. `plan` finds the steps between
-//! two such values, and says them in words (`differ`). `step` makes each, and gives back what undoes it. So
+//! two such values, and says them in words (`differ`). `step` makes each, and gives back what
+//! undoes it. So
 //! what failed, or was not confirmed in time, is taken back step by step; what others changed
 //! meanwhile stays. A port that a text does not change is not touched. Workers adopt each step
 //! between two bursts.
