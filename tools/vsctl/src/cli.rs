@@ -15,6 +15,7 @@ mod mistakes;
 mod ovs;
 mod parse;
 mod pipeline;
+mod support;
 mod tunnel;
 
 pub(crate) use antrea::{
@@ -32,6 +33,7 @@ pub(crate) use parse::{Manner, format_of, parse, wrong_use};
 pub(crate) use pipeline::{
     Bytes, CacheState, DumpFlows, Id, Lines, Monitor, Names, OptionalText, Pipeline, Testing, Text,
 };
+pub(crate) use support::SupportBundle;
 pub(crate) use tunnel::Tunnel;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -351,6 +353,8 @@ pub(crate) enum Command {
     /// Find what is wrong with this machine and its switch, and say how to fix it (exit code 1: it
     /// could be better; 2: the switch does not start or does not forward).
     Doctor(Doctor),
+    /// Write what others need to understand a fault into one archive, without secrets or packets.
+    SupportBundle(SupportBundle),
     /// Show where clients connect, with which roles, how many, and when certificates end.
     ListenerShow,
     /// Show the versions of vsctl and, if it can be reached, vswitchd.

@@ -131,6 +131,7 @@ const HEADINGS: &[(&str, &[&str])] = &[
         "Observing",
         &[
             "doctor",
+            "support-bundle",
             "health",
             "health-show",
             "limits",

@@ -136,10 +136,9 @@ impl Report for State {
         let mut text = match last {
             None => "last apply: none since the start\n".to_owned(),
             Some(last) => {
-                let by = match (last.source.as_str(), last.uid) {
-                    ("client", Some(uid)) => format!("a client of user {uid}"),
-                    ("client", None) => "a client".to_owned(),
-                    (source, _) => format!("the {source}"),
+                let by = match last.source.as_str() {
+                    "client" => format!("a client ({})", last.client),
+                    source => format!("the {source}"),
                 };
                 let left = last.seconds_left.map(|left| format!(", {left} s left")).unwrap_or_default();
                 let count = last.changes.len();
@@ -166,8 +165,7 @@ impl Report for State {
         let last = last.as_ref().map(|last| {
             json!({
                 "source": last.source,
-                "uid": last.uid,
-                "pid": last.pid,
+                "client": last.client,
                 "unix_ms": last.unix_ms,
                 "changes": last.changes,
                 "state": last.state,
@@ -203,17 +201,16 @@ mod tests {
         assert_eq!(state.text(), "last apply: none since the start\nthe file of the start: nothing differs\n");
         state.0.last = Some(v1::AppliedConfig {
             source: "client".to_owned(),
-            uid: Some(0),
+            client: "uid=0".to_owned(),
             unix_ms: 1000,
             changes: vec!["x".to_owned()],
             state: "waits for confirmation".to_owned(),
             seconds_left: Some(9),
-            ..Default::default()
         });
         state.0.changes.push("delete port p0 of bridge br0".to_owned());
         assert_eq!(
             state.text(),
-            "last apply: waits for confirmation, 9 s left; 1 changes by a client of user 0, at 1 s since 1970\n\
+            "last apply: waits for confirmation, 9 s left; 1 changes by a client (uid=0), at 1 s since 1970\n\
              the file of the start would change:\n  delete port p0 of bridge br0\n"
         );
         assert_eq!(state.json()["last"]["seconds_left"], 9);

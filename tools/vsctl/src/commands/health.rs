@@ -119,7 +119,7 @@ mod tests {
             part("workers", v1::HealthCondition::Failing, "worker-1 has no heartbeat since 1200 ms"),
             part("log", v1::HealthCondition::Good, ""),
         ];
-        let parts = Parts(v1::GetHealthResponse { serving: false, parts });
+        let parts = Parts(v1::GetHealthResponse { serving: false, parts, up_ms: 0 });
         let want = "\
 PART     CONDITION  REASON
 workers  failing    worker-1 has no heartbeat since 1200 ms

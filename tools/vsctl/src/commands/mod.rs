@@ -23,6 +23,7 @@ mod port;
 mod rates;
 mod shell;
 mod statistics;
+mod support;
 #[cfg(test)]
 mod testing;
 mod tunnel;
@@ -115,7 +116,8 @@ fn deliver(report: &dyn Report, cli: &Cli, out: &mut dyn Write) -> Result<(), Er
 /// command sees to that.
 fn time_of(cli: &Cli) -> Option<Duration> {
     let own = match &cli.command {
-        Command::Pipeline(_) => return None,
+        // Each of their parts has the timeout.
+        Command::Pipeline(_) | Command::SupportBundle(_) => return None,
         Command::WorkerPerfShow { interval, .. } => interval.unwrap_or_default(),
         Command::Antrea { verb: Antrea::TraceFlow(args) } => args.takes(),
         _ => Duration::ZERO,
@@ -167,6 +169,7 @@ async fn ask<'a>(client: &'a Client, cli: &'a Cli, out: &'a mut dyn Write) -> Re
         Command::Capabilities => about::capabilities(client).await,
         Command::Health { part } => health::health(client, part.as_deref()).await,
         Command::HealthShow => health::show(client).await,
+        Command::SupportBundle(args) => support::collect(client, args, cli).await,
         Command::Doctor(args) => doctor::examine(client, args).await,
         Command::ListenerShow => listeners::show(client).await,
         Command::Version => about::version(client).await,

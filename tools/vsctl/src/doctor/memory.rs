@@ -96,7 +96,7 @@ fn at_boot(machine: &Machine) -> Vec<Said> {
         machine.names(directory).iter().any(|name| sets_hugepages(machine, &format!("{directory}/{name}")))
     };
     let by_file = sets_hugepages(machine, "/etc/sysctl.conf")
-        || ["/etc/sysctl.d", "/usr/lib/sysctl.d", "/run/sysctl.d"].iter().any(|directory| in_directory(directory));
+        || ["/etc/sysctl.d", "/usr/lib/sysctl.d", "/run/sysctl.d"].iter().any(in_directory);
     if by_kernel || by_file {
         return vec![ok("hugepages are reserved at boot")];
     }

@@ -152,7 +152,10 @@ mod tests {
         CountLayer(Arc::clone(calls)).layer(Inner).call(request).await.expect("an answer")
     }
 
-    fn codes(calls: &Calls) -> Vec<(String, u64, Vec<(String, u64)>)> {
+    /// A method, its calls in progress, and ended ones by code.
+    type Method = (String, u64, Vec<(String, u64)>);
+
+    fn codes(calls: &Calls) -> Vec<Method> {
         let codes = |codes: Vec<v1::CallCode>| codes.into_iter().map(|code| (code.code, code.calls)).collect();
         let methods = calls.read().methods.into_iter();
         methods.map(|method| (method.method, method.in_progress, codes(method.codes))).collect()

@@ -26,6 +26,9 @@ const LATE: &str = "the switch cannot be read now: it has been busy for 2 s\n";
 /// Yes, or why not.
 pub(super) type Probe = Result<(), String>;
 
+/// A text, and when its reading began.
+type Made = (Instant, Bytes);
+
 /// The source of answers.
 #[derive(Clone)]
 pub(crate) struct Page {
@@ -34,7 +37,7 @@ pub(crate) struct Page {
     calls: Arc<Calls>,
     compat: Arc<[Compat]>,
     /// By [`Format`]. Locked during a reading: who comes meanwhile has the same text.
-    cached: Arc<[Mutex<Option<(Instant, Bytes)>>; 2]>,
+    cached: Arc<[Mutex<Option<Made>>; 2]>,
 }
 
 impl Page {

@@ -81,7 +81,7 @@ impl From<ControlListener> for Listeners {
 }
 
 fn unix_state(listener: &ControlListener, role: Role, is_mapped: bool) -> Arc<ListenerState> {
-    let name = format!("unix:{}", listener.guard.path().display());
+    let name = format!("unix:{}", listener.path().display());
     Arc::new(ListenerState::new(name, role, is_mapped, None))
 }
 
@@ -188,7 +188,7 @@ impl Listeners {
         for bound in self.bound {
             match bound {
                 Bound::Unix { listener, known, state } => {
-                    let ControlListener { listener, guard } = listener;
+                    let (listener, guard) = listener.into_parts();
                     guards.push(guard);
                     let listener = Arc::new(tokio::net::UnixListener::from_std(listener)?);
                     let accept_one = move || {

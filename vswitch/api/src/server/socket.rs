@@ -139,6 +139,11 @@ pub struct ControlListener {
 }
 
 impl ControlListener {
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.guard.path
+    }
+
     /// The listener, and what removes its socket when it is dropped.
     pub(crate) fn into_parts(self) -> (UnixListener, SocketGuard) {
         (self.listener, self.guard)
@@ -151,13 +156,6 @@ pub(crate) struct SocketGuard {
     path: PathBuf,
     device_and_inode: (u64, u64),
     _lock: Lock,
-}
-
-impl SocketGuard {
-    /// The socket.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
 }
 
 impl Drop for SocketGuard {

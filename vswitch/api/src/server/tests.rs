@@ -25,8 +25,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_reflection::pb::v1 as reflection;
 use tonic_types::StatusExt;
-use vswitch_control::SwitchConfig;
-use vswitch_control::running::{Running, Started};
+use vswitch_control::{SwitchConfig, running};
 use vswitch_proto::v1;
 use vswitch_proto::v1::bridge_service_client::BridgeServiceClient;
 use vswitch_proto::v1::capabilities_service_client::CapabilitiesServiceClient;
@@ -38,6 +37,12 @@ use vswitch_testkit::double::Double;
 
 async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), future).await.unwrap_or_else(|_| panic!("{what}: not within 60 s"))
+}
+
+/// What clients export and change, of a switch without a file.
+fn without_file(switch: &Arc<Double>) -> Arc<running::Running> {
+    let started = running::Started::without_file(SwitchConfig::with_defaults(&[0, 1]), vec![0, 1]);
+    running::Running::new(Arc::<Double>::clone(switch), started)
 }
 
 struct Running {
@@ -73,8 +78,7 @@ impl Running {
         let path = directory.path().join("vswitch.sock");
         let listener = bind(&path).expect("a free path");
         let (shutdown, told) = oneshot::channel();
-        let started = Started::without_file(SwitchConfig::with_defaults(&[0, 1]), vec![0, 1]);
-        let running = Running::new(Arc::<Double>::clone(&switch), started);
+        let running = without_file(&switch);
         let server = serve_api(Arc::<Double>::clone(&switch), listener.into(), state_dir, running, None, async {
             let _ = told.await;
         });
@@ -266,6 +270,7 @@ async fn addresses_workers_and_numbers() {
     assert_eq!(log, Some(v1::LogState::default()), "no log is started in this process");
     running.switch.disk.lock().insert("state", "full".to_owned());
     let health = statistics.get_health(v1::GetHealthRequest {}).await.expect("an answer").into_inner();
+    let up_ms = health.up_ms;
     let part = |name: &str, condition: v1::HealthCondition, reason: &str| v1::HealthPart {
         name: name.to_owned(),
         condition: condition.into(),
@@ -274,7 +279,7 @@ async fn addresses_workers_and_numbers() {
     let [workers, certificates, audit] =
         ["workers", "certificates", "audit"].map(|name| part(name, v1::HealthCondition::Good, ""));
     let parts = vec![workers, part("disk", v1::HealthCondition::Degraded, "state: full"), certificates, audit];
-    assert_eq!(health, v1::GetHealthResponse { serving: true, parts });
+    assert_eq!(health, v1::GetHealthResponse { serving: true, parts, up_ms });
     running.stop().await;
 }
 

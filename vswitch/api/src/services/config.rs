@@ -37,16 +37,15 @@ fn confirm(seconds: u32) -> Result<Option<Duration>, Status> {
 
 fn applied(applied: Applied) -> v1::AppliedConfig {
     let Applied { source, at, changes, state, confirm_by } = applied;
-    let (source, uid, pid) = match source {
-        Source::File => ("file", None, None),
-        Source::Client { uid, pid } => ("client", uid, pid),
+    let (source, client) = match source {
+        Source::File => ("file", String::new()),
+        Source::Client { who } => ("client", who),
     };
     let unix_ms = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let left = confirm_by.map(|by| by.saturating_duration_since(Instant::now()).as_millis().div_ceil(1000));
     v1::AppliedConfig {
         source: source.to_owned(),
-        uid,
-        pid,
+        client,
         unix_ms: u64::try_from(unix_ms).unwrap_or(u64::MAX),
         changes,
         state,
@@ -74,8 +73,8 @@ impl v1::config_service_server::ConfigService for Configs {
     ) -> Result<Response<v1::ApplyConfigResponse>, Status> {
         let (_, extensions, request) = request.into_parts();
         let v1::ApplyConfigRequest { text, name, dry_run, confirm_seconds } = request;
-        let peer = extensions.get::<Peer>();
-        let source = Source::Client { uid: peer.and_then(|peer| peer.uid), pid: peer.and_then(|peer| peer.pid) };
+        let who = extensions.get::<Peer>().map(|peer| peer.identity.principal.to_string());
+        let source = Source::Client { who: who.unwrap_or_default() };
         let name = PathBuf::from(if name.is_empty() { "text" } else { &name });
         let asked = Asked::new("ApplyConfig", &extensions, &[&name.to_string_lossy()]);
         let how = How { name, source, dry_run, confirm: confirm(confirm_seconds)? };

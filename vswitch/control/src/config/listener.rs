@@ -2,8 +2,9 @@
 
 use super::document::{Reader, Section, Span, quoted, type_of};
 use super::listener_value::{Account, ListenEndpoint, ListenerConfig, Role, SanPattern, TlsListen, UnixListen};
-use super::parse::{SOCKET_PATH_MAX, Walk, path};
+use super::parse::{SOCKET_PATH_MAX, Walk};
 use super::place::ConfigKey;
+use super::values::path;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use toml::de::{DeTable, DeValue};

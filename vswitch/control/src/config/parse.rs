@@ -6,7 +6,6 @@ use super::file::ConfigFile;
 use super::place::{ConfigKey, ConfigKeys};
 use super::program::{self, ProgramEntry};
 use super::value::{SwitchConfig, default_main_core, default_worker_cores};
-use super::values::path;
 use crate::{BridgeConfig, FailMode};
 use std::ops::RangeInclusive;
 use std::path::Path;

@@ -21,10 +21,8 @@ pub const CONFIRM_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 pub enum Source {
     /// A client of the API.
     Client {
-        /// Its user, if it is known.
-        uid: Option<u32>,
-        /// Its process, if it is known.
-        pid: Option<i32>,
+        /// Who it is, for people.
+        who: String,
     },
     /// The file of the start, at SIGHUP.
     File,
@@ -194,7 +192,7 @@ impl Running {
         for step in &steps {
             match self.step().run(&step.action) {
                 Ok(back) => undo.push(back),
-                Err(error) => return Err(self.failed(&step.words, error, undo)),
+                Err(error) => return Err(self.failed(&step.words, &error, undo)),
             }
         }
         let undo: Vec<Action> = undo.into_iter().rev().flatten().collect();
@@ -219,7 +217,7 @@ impl Running {
     }
 
     /// A step failed: those before are taken back.
-    fn failed(&self, words: &str, error: SwitchError, undo: Vec<Vec<Action>>) -> SwitchError {
+    fn failed(&self, words: &str, error: &SwitchError, undo: Vec<Vec<Action>>) -> SwitchError {
         let problems = self.take_back(undo.into_iter().rev().flatten());
         let end = match problems.is_empty() {
             true => "nothing is changed".to_owned(),

@@ -151,13 +151,13 @@ impl Rings {
         let mut fates = [None; BURST];
         let mut places = [0; BURST];
         let mut n = 0;
-        for i in 0..len {
+        for (i, fate) in fates.iter_mut().enumerate().take(len) {
             // SAFETY: Option<Mbuf> is a nullable pointer; `i` is a slot.
             let raw = unsafe { *slots.add(i) };
             // SAFETY: null, or an mbuf that the burst owns.
             let Some(mbuf) = (unsafe { raw.as_mut() }) else { continue };
             if !settle_offload(mbuf) {
-                fates[i] = Some(Unsent::Malformed);
+                *fate = Some(Unsent::Malformed);
                 continue;
             }
             (mbufs[n], places[n]) = (raw, i);

@@ -238,7 +238,9 @@ fn a_capture_of_samples_is_one_that_tshark_reads() {
 fn tshark(file: &Path, fields: &[&str]) -> Vec<String> {
     let mut command = Command::new("tshark");
     command.arg("-r").arg(file).args(["-T", "fields", "-E", "separator=;"]);
-    fields.iter().for_each(|field| drop(command.args(["-e", field])));
+    for field in fields {
+        command.args(["-e", field]);
+    }
     let output = command.output().expect("tshark runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
@@ -246,12 +248,13 @@ fn tshark(file: &Path, fields: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_storm_is_counted_in_full_and_sampled_in_part_and_others_forward() {
-    const STORM: u64 = 1_000_000;
+    const PACKETS: usize = 1_000_000;
+    const STORM: u64 = PACKETS as u64;
     let mut bed = Bed::new(2);
     bed.add(&["priority=9,in_port=1,actions=output:2", "cookie=7,actions=drop"]);
     let mut watcher = Watcher::new(&bed, 10);
     let capture = bed.switch.dir().join("storm.pcap");
-    write_pcap(&capture, &vec![eth(0x88b5, &[0; 46]); STORM as usize]);
+    write_pcap(&capture, &vec![eth(0x88b5, &[0; 46]); PACKETS]);
     let path = capture.to_str().expect("UTF-8");
     bed.switch.vsctl_ok(&["add-port", BRIDGE, "storm", "--type", "pcap", "--rx-file", path]);
     let frame = udp4(None, b"ping");
@@ -285,7 +288,7 @@ fn watchers_that_go_make_room_and_those_that_do_not_read_hold_nothing_up() {
     let mut bed = Bed::new(2);
     bed.add(&["cookie=7,actions=drop"]);
     // Many more than there may be at a time.
-    for round in 0..40 {
+    for round in 0..3 {
         let mut all = Vec::new();
         let refused = loop {
             match Watcher::try_new(&bed, 10) {
@@ -296,9 +299,6 @@ fn watchers_that_go_make_room_and_those_that_do_not_read_hold_nothing_up() {
         assert_eq!(refused.code(), Code::ResourceExhausted, "round {round}: {refused}");
         drop(all);
         wait_for("room again", LIMIT, || Watcher::try_new(&bed, 10).is_ok());
-        if round == 2 {
-            break;
-        }
     }
     let mut deaf = None;
     wait_for("a watcher", LIMIT, || {

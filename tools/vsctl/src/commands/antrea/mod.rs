@@ -31,7 +31,6 @@ use listing::Listing;
 use std::io::Write;
 use tonic::{Code, Response, Status, Streaming};
 use vswitch_proto::antrea::v1;
-pub(super) use words::clock;
 
 /// Does what a verb says.
 pub(super) async fn ask<'a>(

@@ -88,9 +88,9 @@ async fn capture(client: &Client, args: &CaptureArgs, cli: &Cli, out: &mut dyn W
     sink.finish(&summary).await.map_err(|error| if to_stdout { error.into() } else { at(args, error) })?;
     let text = if cli.json { format!("{:#}\n", summary.json()) } else { summary.text() };
     if to_stdout {
-        io::stderr().lock().write_all(text.as_bytes())?
+        io::stderr().lock().write_all(text.as_bytes())?;
     } else {
-        out.write_all(text.as_bytes())?
+        out.write_all(text.as_bytes())?;
     }
     end
 }

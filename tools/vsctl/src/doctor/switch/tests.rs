@@ -90,7 +90,7 @@ const FAULTS: &[Fault] = &[
     }),
     ("version", Level::Warn, "0.0.1", |asked| asked.version.as_mut().expect("one").package = "0.0.1".to_owned()),
     ("version", Level::Warn, "DPDK 23", |asked| {
-        asked.version.as_mut().expect("one").dpdk_runtime = "DPDK 23".to_owned()
+        asked.version.as_mut().expect("one").dpdk_runtime = "DPDK 23".to_owned();
     }),
     ("ports", Level::Bad, "no such device", |asked| asked.ports[0].error = Some("no such device".to_owned())),
     ("ports", Level::Warn, "pod-a has no link", |asked| asked.ports[0].link_up = false),

@@ -2,7 +2,7 @@
 
 mod tls;
 
-use super::soon;
+use super::{soon, without_file};
 use crate::rights::RPCS;
 use crate::server::serve::serve_api;
 use crate::server::{ServeError, bind_all};
@@ -35,7 +35,9 @@ impl Serving {
         let listeners = bind_all(&config).expect("free");
         let names = listeners.names().into_iter().map(str::to_owned).collect();
         let (shutdown, told) = oneshot::channel();
-        let server = serve_api(Arc::new(Double::default()), listeners, None, async {
+        let switch = Arc::new(Double::default());
+        let running = without_file(&switch);
+        let server = serve_api(switch, listeners, None, running, None, async {
             let _ = told.await;
         });
         Self { directory, shutdown, server: tokio::spawn(server), names }

@@ -58,11 +58,11 @@ pub(in super::super) async fn accept(listener: TcpListener, accept: Accept) {
 }
 
 /// Which of those that shake hands gives way: the oldest one of the address that has most.
-fn victim(addresses: impl Iterator<Item = IpAddr> + Clone) -> Option<usize> {
+fn victim(mut addresses: impl Iterator<Item = IpAddr> + Clone) -> Option<usize> {
     let mut counts: HashMap<IpAddr, usize> = HashMap::new();
     addresses.clone().for_each(|address| *counts.entry(address).or_default() += 1);
     let most = counts.values().max()?;
-    addresses.clone().position(|address| counts.get(&address) == Some(most))
+    addresses.position(|address| counts.get(&address) == Some(most))
 }
 
 /// A handshake, and what becomes of it.
