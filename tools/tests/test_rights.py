@@ -1,5 +1,5 @@
-"""gRPC of Python, the newest of PyPI and Debian's, by TCP with mutual TLS: a name in the certificate
-gives its role."""
+"""gRPC of Python, the newest of PyPI and Debian's, by TCP with mutual TLS: a name in the
+certificate gives its role."""
 
 import json
 import os

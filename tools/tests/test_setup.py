@@ -78,7 +78,7 @@ class Setup(unittest.TestCase):
         for _ in range(2):
             self.assertEqual(self.run_setup("--no-hugepages", "--examples", **clients), "")
         pip, npm = self.apt_calls()[:2]
-        self.assertRegex(pip, r"^pip .*install .*--upgrade grpcio grpcio-tools protobuf$")
+        self.assertRegex(pip, r"^pip .*install .*--upgrade grpcio grpcio-tools protobuf setuptools$")
         self.assertRegex(npm, r"^npm install .* @grpc/grpc-js@latest @grpc/proto-loader@latest$")
         self.assertEqual(self.run_setup("--no-hugepages", "--examples", "--check", **clients), "")
         # Those that are there are good enough without a network.

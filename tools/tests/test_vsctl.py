@@ -1,5 +1,5 @@
-"""vsctl on a running switch as its users have it: completion in real shells, listings on a terminal,
---watch, YAML, ports that wait."""
+"""vsctl on a running switch as its users have it: completion in real shells, listings on a
+terminal, --watch, YAML, ports that wait."""
 
 import contextlib
 import json

@@ -9,7 +9,7 @@ pub(crate) struct Doctor {
     /// The configuration of the switch [default: /etc/vswitch/vswitchd.toml].
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where the files of the machine are, if not at /: in a container, where its Node's are mounted.
+    /// Where the files of the machine are, if not at /: in a container, where its Node has them.
     #[arg(long, value_name = "DIRECTORY", default_value = "/")]
     pub(crate) root: PathBuf,
     /// Look at the machine only.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Where what is collected comes from and goes to.
 #[derive(Debug, Args)]
 pub(crate) struct SupportBundle {
-    /// The archive [default: vswitch-support-SECONDS.tar.gz here]. One that is there is not overwritten.
+    /// The archive, a new file [default: vswitch-support-SECONDS.tar.gz].
     #[arg(short = 'o', long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// The configuration of the switch [default: /etc/vswitch/vswitchd.toml].

@@ -18,6 +18,8 @@ pub(crate) struct Asked {
     pub(super) ports: Vec<v1::Port>,
     /// Before and after the interval.
     pub(super) workers: [Vec<v1::Worker>; 2],
+    /// What ran out, at each port, lately.
+    pub(super) drops: Vec<v1::PortDrops>,
     pub(super) limits: Vec<v1::SharedLimit>,
     pub(super) log: Option<v1::LogState>,
     pub(super) antrea: Option<antrea::v1::GetStateResponse>,
@@ -48,6 +50,10 @@ impl Asked {
         }
         if let Ok(answer) = client.bridges().await?.list_bridges(v1::ListBridgesRequest {}).await {
             self.ports = answer.into_inner().bridges.into_iter().flat_map(|bridge| bridge.ports).collect();
+        }
+        let filter = v1::DropFilter { classes: vec!["resource".to_owned()], ..Default::default() };
+        if let Ok(answer) = client.drops().await?.list_drops(v1::ListDropsRequest { filter: Some(filter) }).await {
+            self.drops = answer.into_inner().drops;
         }
         if let Ok(answer) = client.antrea_sync().await?.get_state(antrea::v1::GetStateRequest {}).await {
             self.antrea = Some(answer.into_inner()).filter(|state| state.initialized);

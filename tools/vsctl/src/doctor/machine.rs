@@ -1,7 +1,7 @@
 //! The machine as its files tell it: `/proc`, `/sys`, `/etc`, below a root that may be another one.
 
 use super::list;
-use super::settings::{Settings, is_pci};
+use super::settings::{CONFIG_DEFAULT, Settings, is_pci};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
@@ -37,7 +37,12 @@ impl Machine {
     pub(crate) fn read(root: &Path, config: Option<&Path>) -> Self {
         let mut machine = Self { root: root.to_owned(), settings: Settings::default(), process: None };
         machine.process = machine.find_process("vswitchd");
-        machine.settings = Settings::read(&machine, config);
+        // A file that is named is one of this machine, also if the rest is another one.
+        let text = match config {
+            Some(path) => fs::read_to_string(path).map_err(|error| error.to_string()),
+            None => machine.text(CONFIG_DEFAULT).ok_or_else(|| "it cannot be read".to_owned()),
+        };
+        machine.settings = Settings::read(config, text);
         machine
     }
 

@@ -3,7 +3,6 @@
 //! The file is judged by `vswitchd --check`, where that is at hand. Here values of the wrong kind
 //! are as if they were not there.
 
-use super::machine::Machine;
 use std::collections::BTreeSet;
 use std::path::Path;
 use toml::{Table, Value};
@@ -47,14 +46,9 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Of a file, or of the default one.
-    pub(super) fn read(machine: &Machine, config: Option<&Path>) -> Self {
+    /// Of a file, or of the default one, with its text or why there is none.
+    pub(super) fn read(config: Option<&Path>, text: Result<String, String>) -> Self {
         let file = config.map_or_else(|| CONFIG_DEFAULT.to_owned(), |path| path.display().to_string());
-        // A file that is named is one of this machine, also if the rest is another one.
-        let text = match config {
-            Some(path) => std::fs::read_to_string(path).map_err(|error| error.to_string()),
-            None => machine.text(CONFIG_DEFAULT).ok_or_else(|| "it cannot be read".to_owned()),
-        };
         let parsed = text.and_then(|text| text.parse::<Table>().map_err(|error| error.message().to_owned()));
         let (table, problem) = match parsed {
             Ok(table) => (table, None),

@@ -14,7 +14,9 @@ pub(super) const CHECKS: &[Check<Asked>] = &[
     Check::new("version", version),
     Check::new("ports", ports),
     Check::new("worker-load", load),
+    Check::new("core-taken", core_taken),
     Check::new("lost-misses", lost_misses),
+    Check::new("drops", drops),
     Check::new("connections", connections),
     Check::new("mbufs", mbufs),
     Check::new("tunnel-mtu", tunnel_mtu),
@@ -114,6 +116,39 @@ fn load(asked: &Asked) -> Vec<Said> {
         }
     }
     said
+}
+
+/// Times per second that the kernel may take a worker's core away.
+const TAKEN_MAX: u64 = 20;
+
+fn core_taken(asked: &Asked) -> Vec<Said> {
+    let mut said = Vec::new();
+    for (before, after) in readings(asked) {
+        let count = |worker: &v1::Worker| worker.nonvoluntary_switches;
+        let Some((earlier, later)) = count(before).zip(count(after)) else { continue };
+        let (core, taken) = (after.core, later.saturating_sub(earlier));
+        if taken > TAKEN_MAX {
+            let fact = format!("the kernel took core {core} away from its worker {taken} times within a second");
+            said.push(warn(
+                fact,
+                format!("ps -eLo psr,comm | awk '$1 == {core}' names who runs there; isolate the core"),
+            ));
+        } else {
+            said.push(ok(format!("the worker on core {core} keeps its core")));
+        }
+    }
+    said
+}
+
+fn drops(asked: &Asked) -> Vec<Said> {
+    let rising = |drops: &&v1::PortDrops| drops.rates.as_ref().is_some_and(|rates| rates.last_60s > 0.0);
+    let mut said = Vec::new();
+    for one in asked.drops.iter().filter(rising) {
+        let rate = one.rates.as_ref().map_or(0.0, |rates| rates.last_60s);
+        let fact = format!("port {} drops {rate:.1} packets per second: {}", one.port, one.reason);
+        said.push(warn(fact, format!("vsctl drops explain {}", one.reason)));
+    }
+    if said.is_empty() { vec![ok("no packet was dropped for want of a resource within a minute")] } else { said }
 }
 
 fn lost_misses(asked: &Asked) -> Vec<Said> {

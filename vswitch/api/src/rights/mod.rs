@@ -10,7 +10,7 @@
 //! call an id, and tells [`Audit`] of calls that are refused, or that need more than to look.
 //!
 //! **Limits**: calls of a name in certificates per second ([`CALLS_PER_SECOND`]); records of the
-//! audit file that wait ([`audit::WAITING_MAX`]). A record that finds no place is lost, and counted.
+//! audit file that wait ([`audit::WAITING_MAX`]). One that finds no place is lost, and counted.
 //!
 //! **Threads**: any; `audit` writes the audit file. Nothing here blocks a call.
 

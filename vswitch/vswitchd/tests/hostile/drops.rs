@@ -1,5 +1,5 @@
 //! Drops, told: each is listed at once, its sample is the packet that was sent, and its explanation
-//! has a cause and a remedy. Watchers that go, that do not read, and that stay leave nothing behind.
+//! has a cause and a remedy. Watchers that go, or do not read, leave nothing behind.
 
 use crate::bed::{BRIDGE, Bed};
 use crate::common::{number, wait_for, write_pcap};

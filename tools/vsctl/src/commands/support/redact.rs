@@ -1,11 +1,11 @@
 //! Takes secrets out of texts.
 //!
-//! **Design**: a text is a secret by its form (a private key, a token of a known service), or by the
-//! name in front of it (`password = ...`). What is taken out is counted. The rest of the line stays,
-//! so that a reader sees that there was something.
+//! **Design**: a text is a secret by its form (a private key, a token of a known service), or by
+//! the name in front of it (`password = ...`). What is taken out is counted. The rest of the line
+//! stays, so that a reader sees that there was something.
 //!
-//! **Limits**: a secret without a name and without a form is not seen. Therefore the answer asks the
-//! user to look through the files.
+//! **Limits**: a secret without a name and without a form is not seen. Therefore the answer asks
+//! the user to look through the files.
 
 use regex::{Captures, Regex};
 use std::sync::LazyLock;

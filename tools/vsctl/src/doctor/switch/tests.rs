@@ -6,7 +6,19 @@ use vswitch_proto::v1::port_config::Kind;
 
 fn worker(idle: u64, busy: u64, lost_misses: u64) -> v1::Worker {
     let caches = v1::Caches { lost_misses, ..Default::default() };
-    v1::Worker { core: 3, idle_cycles: idle, busy_cycles: busy, caches: Some(caches), ..Default::default() }
+    v1::Worker {
+        core: 3,
+        idle_cycles: idle,
+        busy_cycles: busy,
+        caches: Some(caches),
+        nonvoluntary_switches: Some(5),
+        ..Default::default()
+    }
+}
+
+fn dropped(last_60s: f64) -> v1::PortDrops {
+    let rates = Some(v1::DropRates { last_60s, ..Default::default() });
+    v1::PortDrops { port: "pod-a".to_owned(), reason: "tx_full".to_owned(), rates, total: 9, ..Default::default() }
 }
 
 fn limit(resource: &str, used: u64, limit: u64) -> v1::SharedLimit {
@@ -45,6 +57,7 @@ fn healthy() -> Asked {
         ],
         workers: [vec![worker(100, 100, 7)], vec![worker(200, 110, 7)]],
         limits: vec![limit("connections", 80, 100), limit("mbufs", 90, 100)],
+        drops: vec![dropped(0.0)],
         log: Some(v1::LogState::default()),
         antrea: Some(antrea::GetStateResponse { initialized: true, gate_open: true, ..Default::default() }),
     }
@@ -96,6 +109,10 @@ const FAULTS: &[Fault] = &[
     ("ports", Level::Warn, "pod-a has no link", |asked| asked.ports[0].link_up = false),
     ("worker-load", Level::Warn, "core 3 is 91 %", |asked| asked.workers[1][0] = worker(109, 191, 7)),
     ("lost-misses", Level::Warn, "3 packets", |asked| asked.workers[1][0] = worker(200, 110, 10)),
+    ("core-taken", Level::Warn, "core 3 away from its worker 21 times", |asked| {
+        asked.workers[1][0].nonvoluntary_switches = Some(26);
+    }),
+    ("drops", Level::Warn, "pod-a drops 1.5 packets per second: tx_full", |asked| asked.drops = vec![dropped(1.5)]),
     ("connections", Level::Warn, "81 of 100", |asked| asked.limits[0].used = Some(81)),
     ("mbufs", Level::Warn, "91 of 100", |asked| asked.limits[1].used = Some(91)),
     ("tunnel-mtu", Level::Warn, "geneve0 carries 1450", |asked| {

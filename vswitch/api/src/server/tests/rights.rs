@@ -214,7 +214,7 @@ fn nix_uid() -> u32 {
     std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").expect("mounted"))
 }
 
-/// What needs more than to look is recorded, with its names and its outcome; what only looks is not.
+/// What needs more than to look is recorded, with names and outcome; what only looks is not.
 #[tokio::test]
 async fn the_audit_file_has_changes_and_refusals() {
     let directory = tempfile::tempdir().expect("a directory");
