@@ -3,6 +3,7 @@ and faults of the switch are told."""
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tarfile
@@ -91,6 +92,12 @@ class Support(unittest.TestCase):
         log = self.directory / "some.log"
         log.write_text(LOG)
         packet = bytes.fromhex("020000000002020000000001") + b"\x88\xb5" + b"payload-of-a-pod" * 4
+        subprocess.run(["ip", "link", "set", "host0", "up"], check=True)
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as host:
+            host.bind(("host0", 0))
+            host.send(packet)
+        arrived = lambda: "no_port" in self.vsctl("drops", "--port", "host0").stdout  # noqa: E731
+        machine.wait_until("the packet", machine.PATIENCE_S, arrived)
         files = self.bundle("a.tar.gz", "--config", self.directory / "vswitchd.toml", "--log", log)
         everything = b"\n".join(files.values())
         found = {f"planted-{i:02}" for i in range(24) if f"planted-{i:02}".encode() in everything}
