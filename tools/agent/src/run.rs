@@ -200,7 +200,7 @@ async fn once(agent: &mut Agent, driver: &mut Driver, told: &mut Logged, is_list
 fn tell_unsettled(agent: &Agent) -> bool {
     let files = agent.unsettled();
     for file in &files {
-        tracing::error!("{}:0: is being written: not read", shown(&file.to_string_lossy()));
+        tracing::error!("{}: is being written: not read", shown(&file.to_string_lossy()));
     }
     files.is_empty()
 }

@@ -72,7 +72,7 @@ impl Following {
         while !self.knows_all() {
             if begin.elapsed() > limit {
                 let waited = limit.as_secs();
-                tracing::error!("cluster:0: not all kinds could be listed within {waited} s");
+                tracing::error!("cluster: not all kinds could be listed within {waited} s");
                 return false;
             }
             tokio::time::sleep(LOOK).await;

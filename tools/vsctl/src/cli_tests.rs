@@ -205,6 +205,10 @@ fn every_verb_parses() {
         "del-tlv-map br0",
         "dump-tlv-map br0",
         "antrea status",
+        "capture br0 p0 p1 --point rx -c 9 -w x.pcapng",
+        "tcpdump br0 p0 -nn tcp port 80",
+        "doctor --no-switch --root /host --all",
+        "support-bundle -o x.tar.gz",
         "add-port br0 t0 --type geneve --option remote_ip=flow --option key=flow",
     ];
     for line in longer {

@@ -301,7 +301,7 @@ mod tests {
             assert_eq!(names(&directory), ["a"]);
         }
         let [name, open] = ["a.yaml", "c.yaml"].map(|name| dir.path().join(name).display().to_string());
-        let expected = format!("{name}:0: is not there any more; what it said stays until {open} is right");
+        let expected = format!("{name}: is not there any more; what it said stays until {open} is right");
         assert!(lines(&directory).contains(&expected), "{:?}", lines(&directory));
         fs::remove_file(dir.path().join("c.yaml")).expect("removed");
         directory.scan();
@@ -338,7 +338,7 @@ mod tests {
             directory.scan();
             assert_eq!(documents(&directory).len(), 2);
             let expected =
-                format!("{}:0: is empty, and had files: is something not mounted? They stay in force", inner.display());
+                format!("{}: is empty, and had files: is something not mounted? They stay in force", inner.display());
             assert_eq!(lines(&directory), [expected]);
         }
         // A link to nothing, in place of the directory and of a file.

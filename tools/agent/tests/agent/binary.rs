@@ -62,7 +62,7 @@ fn what_is_wrong_is_on_stderr_and_in_the_exit_code() {
     assert_eq!(usage.status.code(), Some(2));
     let none = output(agent(&dir.path().join("none"), &["--print"]));
     assert!(
-        none.status.code() == Some(1) && text(&none.stderr).contains("/none:0: No such file"),
+        none.status.code() == Some(1) && text(&none.stderr).contains("/none: No such file"),
         "{}",
         text(&none.stderr)
     );
@@ -225,7 +225,7 @@ async fn what_was_in_a_mount_that_goes_stays() {
     }
     assert!(switch.state().increments.iter().all(|told| told.remove.is_empty()), "{:?}", switch.state().increments);
     let errors = || fs::read_to_string(&errors).expect("readable");
-    wait_until("it says so", || errors().contains("/m:0: is another file system now"));
+    wait_until("it says so", || errors().contains("/m: is another file system now"));
     writeln!(steps, "end").expect("it reads");
     assert!(running.0.wait().is_ok(), "{}", errors());
 }

@@ -180,7 +180,7 @@ fn what_is_not_mounted_or_cut_at_a_start_stays() {
     run.put("all.yaml", &pod[..pod.len() - 6]);
     (0..3).for_each(|_| run.restart());
     assert_eq!(in_force(&run), before);
-    assert!(run.watched.tells(&["/m:0", "is something not mounted?"]), "{:?}", run.watched.lines());
+    assert!(run.watched.tells(&["/m: ", "is something not mounted?"]), "{:?}", run.watched.lines());
     // A directory by the name of a file, as of a mount whose source is missing.
     fs::remove_dir(dir.join("m")).expect("removed");
     fs::rename(dir.join(".elsewhere"), dir.join("m")).expect("renamed");

@@ -31,9 +31,8 @@ const fn heading(class: DropClass) -> (&'static str, &'static str) {
 
 /// Adds a paragraph, in lines of [`WIDTH`] columns. `first` begins it, `indent` its other lines.
 fn paragraph(page: &mut String, first: &str, indent: &str, text: &str) {
-    let mut line = first.to_owned();
+    let (mut line, mut is_first) = (first.to_owned(), true);
     for word in text.split(' ') {
-        let is_first = line.len() == first.len() || line == indent;
         if !is_first && line.chars().count() + 1 + word.chars().count() > WIDTH {
             let _ = writeln!(page, "{line}");
             line = format!("{indent}{word}");
@@ -43,6 +42,7 @@ fn paragraph(page: &mut String, first: &str, indent: &str, text: &str) {
             }
             line.push_str(word);
         }
+        is_first = false;
     }
     let _ = writeln!(page, "{line}");
 }

@@ -55,7 +55,8 @@ impl Bed {
         let pool = Mempool::for_tests(2048);
         let wires: Vec<Arc<SimWire>> = (0..ports).map(|_| Arc::default()).collect();
         let sampler = Arc::new(DropSampler::new(0));
-        let place = |port| Arc::new(DropPlace { port, ..DropPlace::default() });
+        let name = |port: usize| format!("p{}", port + 1);
+        let place = |port| Arc::new(DropPlace { port, name: name(port), ..DropPlace::default() });
         let view = |port: usize| PortView {
             bridge: 0,
             admin_up: true,

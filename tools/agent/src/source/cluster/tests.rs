@@ -139,7 +139,7 @@ fn what_fails_is_told_in_time() {
     shared.fails(kind("pods"), failure(false));
     assert_eq!((shared.problems(after(20)).len(), shared.lost(after(100)).len()), (0, 0));
     let problems = shared.problems(after(40));
-    assert_eq!(problems[0].to_string(), "cluster:0: pods cannot be followed: kind appears; what was known stays");
+    assert_eq!(problems[0].to_string(), "cluster: pods cannot be followed: kind appears; what was known stays");
     assert_eq!((shared.lost(after(130)), shared.knows_all()), (vec!["pods".to_owned()], true));
     shared.goes(kind("pods"));
     shared.fails(kind("pods"), failure(true));

@@ -131,7 +131,7 @@ async fn what_is_refused_is_told_at_once_by_its_name() {
     let scene = scene();
     scene.server.hurt().refuse("list", "pods");
     let mut running = scene.place.agent(false).await;
-    let tells = |line: &String| line.starts_with("cluster:0: pods cannot be followed: the server says 403");
+    let tells = |line: &String| line.starts_with("cluster: pods cannot be followed: the server says 403");
     assert!(running.until(|running| running.lines().iter().any(tells)).await, "{:?}", running.lines());
     let line = running.lines().into_iter().find(tells).expect("it is there");
     assert!(line.ends_with("its account needs the verbs list and watch for it; nothing is known of them"), "{line}");
@@ -232,7 +232,7 @@ async fn an_object_that_becomes_wrong_stays_as_it_was_and_an_unknown_field_is_no
     let mut policy = pinned()[7].clone();
     policy["spec"]["newField"] = true.into();
     scene.server.apply(policy).expect("the server takes it");
-    let told = "cluster/crd.antrea.io:0 ClusterNetworkPolicy pin: spec.newField: unknown field; it is of a newer version, and has no effect here";
+    let told = "cluster/crd.antrea.io ClusterNetworkPolicy pin: spec.newField: unknown field; it is of a newer version, and has no effect here";
     assert!(running.until(|running| running.lines().iter().any(|line| line == told)).await, "{:?}", running.lines());
     assert_eq!(running.told(), before);
 }

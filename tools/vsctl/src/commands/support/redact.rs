@@ -70,7 +70,7 @@ mod tests {
                 "external_ids = { token = 'abc', owner = \"n/p\" }",
                 "external_ids = { token = <redacted>, owner = \"n/p\" }",
             ),
-            ("Authorization: Bearer abcdefghijk", "Authorization: <redacted>"),
+            ("Authorization: Bearer abcdefghijk", "Authorization: <redacted> <redacted>"),
             ("sent bearer abcdefghijk.lm", "sent bearer <redacted>"),
             ("https://user:pw@host/x", "https://<redacted>host/x"),
             ("run --secret-token abc --other d", "run --secret-token <redacted> --other d"),

@@ -11,9 +11,9 @@ fn unknown_keys() {
             "f:3:1: memory-mb: unknown key; did you mean memory_mb? [dpdk] has the keys: worker_cores, main_core, memory_mb, \
              mbufs, hugepages, file_prefix, pci, args, allow_drivers",
             "f:5:1: \"\": unknown key; [worker] has the keys: idle_sleep_us, call_delay_us",
-            "f:7:1: port: unknown key; [control] has the keys: socket, audit_file, listener",
+            "f:7:1: port: unknown key; [control] has the keys: socket, persist, audit_file, listener",
             "f:10:1: fail-mode: unknown key; did you mean fail_mode? [[bridge]] has the keys: name, fail_mode, fdb_entries, \
-             fdb_ageing_s, strict, port",
+             fdb_ageing_s, strict, port, tables, tlv_map, static_macs, flows, groups, meters",
         ],
     );
 }
@@ -92,7 +92,7 @@ fn missing_keys_and_unknown_words() {
             "f:6:8: type: \"dpkd\" is not known; did you mean dpdk? use one of: dpdk, vhost-user, tap, af_packet, pcap, patch, \
              internal, dummy, geneve, vxlan, gre",
             "f:8:1: foo: unknown key; [[bridge.port]] has the keys: name, number, type, mac, mtu, admin_up, no_flood, \
-             no_receive, no_forward, strict, underlay, external_ids, addresses, devargs, queues, path, mode, csum, tso, mergeable, indirect, packed, interface, rx_file, tx_file, \
+             no_receive, no_forward, strict, underlay, external_ids, addresses, rxq_affinity, devargs, queues, path, mode, csum, tso, mergeable, indirect, packed, interface, rx_file, tx_file, \
              infinite_rx, peer, options",
         ],
     );

@@ -161,7 +161,7 @@ fn a_wrong_program_is_told_with_its_place() {
         ("tables = { 1 = \"all\" }", "f:3:16: tables: the name of table 1 is none; "),
         ("tables = { 1 = \"x\", 2 = \"x\" }", "f:3:25: tables: \"x\" is table 1; give each table its own name"),
         ("tlv_map = [\"nonsense\"]", "f:3:12: tlv_map: "),
-        ("static_macs = [{ port = \"p\" }]", "f:3:15: mac: missing; "),
+        ("static_macs = [{ port = \"p\" }]", "f:3:16: mac: missing; "),
         ("static_macs = [{ port = \"p\", mac = \"01:00:00:00:00:01\" }]", "f:3:36: mac: 01:00:00:00:00:01 is a group"),
     ] {
         let told = report(&format!("{bridge}{keys}\n"));

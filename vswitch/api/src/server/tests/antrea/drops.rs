@@ -111,10 +111,10 @@ async fn drops_by_rules_and_by_isolation_name_their_policy() {
     running.initialize(node()).await.expect("a Node");
     let pods = || vec![object(pod("web", 24)), object(pod("db", 25))];
     // One policy isolates, and then two: such a flow is both's.
-    for isolating in [&["only"][..], &["a", "b"]] {
+    for (number, isolating) in [(5, &["only"][..]), (6, &["a", "b"])] {
         let mut objects = pods();
         objects.extend(policies(isolating));
-        running.sync(round(5), objects).await.expect("a sync");
+        running.sync(round(number), objects).await.expect("a sync");
 
         let denials = running.denials(Table::IngressMetric);
         let mut named = Vec::new();
