@@ -25,7 +25,8 @@ fn each_declaration_is_as_prometheus_wants_it() {
         assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}: {kind:?}");
         assert!(from.contains("Service."), "{name}: {from:?} names no call");
         // Base units, at the end.
-        let foreign = ["ms", "milliseconds", "minutes", "kilobytes", "mb", "mib", "percent", "us", "kb", "mbps", "hertz"];
+        let foreign =
+            ["ms", "milliseconds", "minutes", "kilobytes", "mb", "mib", "percent", "us", "kb", "mbps", "hertz"];
         assert!(name.split('_').all(|word| !foreign.contains(&word)), "{name}");
         let base = name.strip_suffix("_total").unwrap_or(name);
         let has_unit = ["seconds", "bytes", "ratio"].iter().any(|unit| base.contains(unit));

@@ -107,7 +107,12 @@ impl Audit {
         let Some(Writing { records, state, .. }) = &self.file else {
             let (uid, pid, principal) = (identity.uid(), identity.pid(), identity.remote());
             let left_out = tracing::field::Empty;
-            tracing::info!(target: "audit", rpc, uid, pid, principal, request, listener, names, outcome, ms, left_out, "call");
+            // A call that got as far as its names has a line of its own: changed, refused or done.
+            if names.is_empty() {
+                tracing::info!(target: "audit", rpc, uid, pid, principal, request, listener, outcome, ms, left_out, "call");
+            } else {
+                tracing::debug!(target: "audit", rpc, uid, pid, principal, request, listener, names, outcome, ms, left_out, "call");
+            }
             return;
         };
         let line = json!({

@@ -104,7 +104,7 @@ fn cases() -> Vec<Case> {
         at(case("ip_ver", &["actions=output:2"], corrupt(udp4(None, b"ping"), 14)), "p6"),
         at(case("ip_len", &["actions=output:2"], udp4(None, b"ping")[..38].to_vec()), "p6"),
         at(case("udp_len", &["actions=output:2"], udp4(Some(7), b"ping")), "p6"),
-        at(case("arp", &["actions=output:2"], arp([0, 2, 8, 0, 6, 4])), "p6"),
+        at(case("arp", &["actions=output:2"], arp([0, 1, 8, 0, 5, 4])), "p6"),
         at(case("reserved_multicast", &[], reserved()), "q1"),
         at(case("no_port", &[], udp()), "q1"),
     ]

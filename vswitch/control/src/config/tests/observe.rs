@@ -23,11 +23,7 @@ fn metrics_have_an_address_or_none() {
 fn what_is_no_address_is_refused() {
     let long = format!("unix:/{}", "x".repeat(107));
     for text in ["", "9477", "localhost:9477", "127.0.0.1", "127.0.0.1:0", "unix:", "unix:a", "unix:/", "/a", &long] {
-        let shown = if text == long {
-            format!("\"unix:/{}...\"", "x".repeat(58))
-        } else {
-            format!("{text:?}")
-        };
+        let shown = if text == long { format!("\"unix:/{}...\"", "x".repeat(58)) } else { format!("{text:?}") };
         let line = format!(
             "f:2:11: metrics: {shown} is no address; write \"unix:/run/vswitch/metrics.sock\", or an IP address and a \
              port: \"127.0.0.1:9477\""
