@@ -109,7 +109,7 @@ class Support(unittest.TestCase):
         self.assertEqual({one["name"] for one in manifest["files"]} | {"manifest.json"}, set(files))
         # What is no secret is there.
         self.assertIn(b"shop/web", files["bridges.json"])
-        self.assertIn(b"host0", files["bridge-br0/ports.txt"])
+        self.assertIn(b"rx drops: no_port=", files["bridge-br0/ports.txt"])
         self.assertIn(b"NORMAL", files["bridge-br0/flows.txt"])
         self.assertIn(b"INFO snmp community = <redacted>", files["log.txt"])
         self.assertIn(b"MemTotal", files["machine/proc/meminfo"])

@@ -30,8 +30,10 @@ fn config(machine: &Machine) -> Vec<Said> {
         let fix = format!("write {CONFIG_DEFAULT} (docs/configuration.md), or name another with --config");
         return vec![warn(format!("there is no {CONFIG_DEFAULT}: defaults are assumed"), fix)];
     }
-    // The switch itself is the judge, if it is at hand and the file is one of this machine.
-    let judge = if machine.is_here() || settings.is_named { daemon() } else { None };
+    // The switch itself is the judge, if it is at hand and the file is one of this machine. Beside a
+    // switch that runs it would find its sockets taken; `vsctl config state` judges there.
+    let is_ours = machine.process.is_none() && (machine.is_here() || settings.is_named);
+    let judge = if is_ours { daemon() } else { None };
     let Some(judge) = judge else { return vec![ok(format!("{file} can be read"))] };
     match Command::new(judge).args(["--config", file, "--check"]).output() {
         Ok(output) if output.status.code() == Some(78) => {

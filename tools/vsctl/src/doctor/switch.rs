@@ -70,8 +70,9 @@ fn version(asked: &Asked) -> Vec<Said> {
         let fact = format!("vsctl is of version {own}, and the running vswitchd of {}", version.package);
         warn(fact, "systemctl restart vswitchd, or install the other of both")
     }];
-    if !version.dpdk_build.is_empty() && version.dpdk_build != version.dpdk_runtime {
-        let fact = format!("the switch was built for {}, and runs with {}", version.dpdk_build, version.dpdk_runtime);
+    let running = version.dpdk_runtime.trim_start_matches("DPDK ");
+    if !version.dpdk_build.is_empty() && version.dpdk_build != running {
+        let fact = format!("the switch was built for DPDK {}, and runs with {running}", version.dpdk_build);
         said.push(warn(fact, "install the DPDK that it was built for, or build it again"));
     }
     said

@@ -38,7 +38,7 @@ fn port(name: &str, word: &str, config: v1::PortConfig) -> v1::Port {
 
 fn healthy() -> Asked {
     let own = env!("CARGO_PKG_VERSION").to_owned();
-    let [build, runtime] = ["DPDK 22.11.6"; 2].map(str::to_owned);
+    let [build, runtime] = ["22.11.6", "DPDK 22.11.6"].map(str::to_owned);
     let good = v1::HealthPart {
         name: "workers".to_owned(),
         condition: v1::HealthCondition::Good.into(),
@@ -102,7 +102,7 @@ const FAULTS: &[Fault] = &[
         asked.health[0].reason = "full".to_owned();
     }),
     ("version", Level::Warn, "0.0.1", |asked| asked.version.as_mut().expect("one").package = "0.0.1".to_owned()),
-    ("version", Level::Warn, "DPDK 23", |asked| {
+    ("version", Level::Warn, "runs with 23", |asked| {
         asked.version.as_mut().expect("one").dpdk_runtime = "DPDK 23".to_owned();
     }),
     ("ports", Level::Bad, "no such device", |asked| asked.ports[0].error = Some("no such device".to_owned())),
