@@ -251,7 +251,7 @@ fn a_storm_is_counted_in_full_and_sampled_in_part_and_others_forward() {
     const PACKETS: usize = 1_000_000;
     const STORM: u64 = PACKETS as u64;
     let mut bed = Bed::new(2);
-    bed.add(&["priority=9,in_port=1,actions=output:2", "cookie=7,actions=drop"]);
+    bed.add(&["priority=9,in_port=1,actions=output:2", "priority=1,cookie=7,actions=drop"]);
     let mut watcher = Watcher::new(&bed, 10);
     let capture = bed.switch.dir().join("storm.pcap");
     write_pcap(&capture, &vec![eth(0x88b5, &[0; 46]); PACKETS]);
