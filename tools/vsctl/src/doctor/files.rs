@@ -30,8 +30,8 @@ fn config(machine: &Machine) -> Vec<Said> {
         let fix = format!("write {CONFIG_DEFAULT} (docs/configuration.md), or name another with --config");
         return vec![warn(format!("there is no {CONFIG_DEFAULT}: defaults are assumed"), fix)];
     }
-    // The switch itself is the judge, if it is at hand and the file is one of this machine. Beside a
-    // switch that runs it would find its sockets taken; `vsctl config state` judges there.
+    // The switch itself is the judge, if it is at hand and the file is one of this machine. Beside
+    // a switch that runs it would find its sockets taken; `vsctl config state` judges there.
     let is_ours = machine.process.is_none() && (machine.is_here() || settings.is_named);
     let judge = if is_ours { daemon() } else { None };
     let Some(judge) = judge else { return vec![ok(format!("{file} can be read"))] };
