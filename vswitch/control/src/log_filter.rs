@@ -6,7 +6,7 @@
 //!
 //! **Limits**: [`FILTER_LEN_MAX`] bytes, [`SECONDS_MAX`].
 //!
-//! **Threads**: any. Threads that log wait for nobody.
+//! **Threads**: any. Threads that log do not wait.
 
 use crate::info::SwitchError;
 use parking_lot::Mutex;

@@ -17,7 +17,7 @@
 //! series for 64 ports and 4 workers.
 //!
 //! **Limits**: 4 connections, more wait; one request each (GET or HEAD, no body); 2 s for a request
-//! and for its answer; one reading per second, whoever asks. A reading that takes longer than 2 s
+//! and for its answer; one reading per second for all clients. A reading that takes longer than 2 s
 //! ends with 503.
 //!
 //! **Threads**: [`bind`] may be called anywhere, [`serve`] on a tokio runtime. Readings are on the

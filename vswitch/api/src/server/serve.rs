@@ -152,7 +152,7 @@ pub enum ServeError {
 /// `metrics`: where metrics are shown, and under which names.
 /// `state_dir`: where what agents of Antrea's kind said is over a restart; it is in force before
 /// the first call. `running`: the configuration, which clients may export and change. Streams that
-/// nobody reads do not hold it up.
+/// have no reader do not hold it up.
 ///
 /// # Errors
 /// [`ServeError`]: the server could not be started. Nothing that a client does ends it.

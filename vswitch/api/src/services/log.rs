@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status};
 use vswitch_control::log_filter::{FILTERS, FilterInfo, LogFilters};
 use vswitch_proto::v1;
 
-/// See `proto/vswitch/v1/log.proto`. It does not ask the switch: somebody may look for why that
+/// See `proto/vswitch/v1/log.proto`. It does not ask the switch: a user may look for why that
 /// does not answer.
 pub(crate) struct Logs;
 

@@ -52,7 +52,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 use vswitch_dataplane::limits::CONFIG_LEN_MAX;
 
-/// What somebody else programs and keeps, by name, each with why.
+/// What another owner programs and keeps, by name, each with why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owned {
     /// Bridges: their tables, options, meters, groups and flows.

@@ -27,7 +27,7 @@ pub(super) struct Plan {
     pub(super) steps: Vec<Step>,
     /// What needs a restart.
     pub(super) restart: Vec<String>,
-    /// What belongs to somebody else.
+    /// What belongs to another owner.
     pub(super) refused: Vec<String>,
 }
 

@@ -47,8 +47,8 @@ impl Sink {
                 Ok(())
             };
             let result = write();
-            drop(waiting); // whoever writes to it learns that it has ended
-            let _ = end.send(result); // nobody may wait
+            drop(waiting); // its writer learns that it has ended
+            let _ = end.send(result); // its receiver may be gone
         });
         Self { jobs, done }
     }

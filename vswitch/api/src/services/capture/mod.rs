@@ -69,7 +69,7 @@ impl v1::capture_service_server::CaptureService for Captures {
         let (limits, spec) = (limits(&request)?, spec(&request)?);
         let snaplen = u32::try_from(spec.snaplen).unwrap_or(u32::MAX);
         let (messages, receiver) = mpsc::channel(MESSAGES_QUEUED);
-        // A task of its own: whoever gives the call up meanwhile leaves no capture behind.
+        // A task of its own: a client that gives the call up leaves no capture behind.
         let control = self.0.clone();
         let (begun, beginning) = tokio::sync::oneshot::channel();
         tokio::spawn(async move {
