@@ -147,6 +147,7 @@ pub(crate) const RPCS: &[(&str, &[(&str, Role)])] = &[
             ("ListMulticastStatistics", Read),
         ],
     ),
+    ("antrea.v1.NameService", &[("ApplyNames", Admin), ("DeleteNames", Admin), ("ListNames", Read)]),
     (
         "antrea.v1.NetworkPolicyService",
         &[
@@ -163,6 +164,7 @@ pub(crate) const RPCS: &[(&str, &[(&str, Role)])] = &[
         "antrea.v1.NodeService",
         &[("Initialize", Admin), ("GetNode", Read), ("Reset", Admin), ("GetHostPlan", Read), ("ReportHost", Admin)],
     ),
+    ("antrea.v1.ObserveService", &[("WatchObservations", Read)]),
     ("antrea.v1.PeerNodeService", &[("ApplyPeerNodes", Admin), ("DeletePeerNodes", Admin), ("ListPeerNodes", Read)]),
     ("antrea.v1.PodService", &[("ApplyPods", Admin), ("DeletePods", Admin), ("ListPods", Read)]),
     (
