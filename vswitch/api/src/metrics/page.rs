@@ -64,8 +64,9 @@ impl Page {
 
     async fn make(&self, format: Format) -> Result<Bytes, &'static str> {
         let (antrea, calls, compat) = (Arc::clone(&self.antrea), Arc::clone(&self.calls), Arc::clone(&self.compat));
+        let server = Arc::clone(self.control.server());
         let text = self.control.read(move |switch| {
-            let reading = Reading::take(switch, &antrea, &calls);
+            let reading = Reading::take(switch, &antrea, &calls, &server);
             encode(shown(&compat), &reading, format).0
         });
         text.await.map(Bytes::from).map_err(|_| "the switch cannot be read: the call failed; report it\n")

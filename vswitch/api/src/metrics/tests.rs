@@ -105,6 +105,10 @@ fn large() -> Reading {
         bridge: "br-int".to_owned(),
         ..Default::default()
     };
+    let refusals = vec![v1::HandshakeRefusals { reason: "expired".to_owned(), count: 3 }];
+    let certificate = Some(v1::ListenerCertificate { not_after: 1_900_000_000, ..Default::default() });
+    let tls = v1::Listener { name: "tls:192.0.2.1:7471".to_owned(), certificate, refusals, ..Default::default() };
+    let unix = v1::Listener { name: "unix:/run/x".to_owned(), ..Default::default() };
     Reading {
         version: v1::Version { package: "1\"\\\n".to_owned(), ..Default::default() },
         health: v1::GetHealthResponse { serving: true, up_ms: 1500, ..Default::default() },
@@ -116,6 +120,7 @@ fn large() -> Reading {
         rxqs: (1..=64).map(rxq).collect(),
         conntrack: v1::GetConntrackStatsResponse::default(),
         zones: (0..100).map(|zone| v1::ZoneLimit { zone, count: zone, limit: None }).collect(),
+        listeners: v1::ListListenersResponse { listeners: vec![unix, tls], audit_lost: 0 },
         antrea: state,
     }
 }
@@ -130,6 +135,10 @@ fn sixty_four_ports_and_four_workers_are_within_the_budget() {
     assert!(text.contains("vswitch_controller_packets_total{bridge=\"br-int\",id=\"other\",fate=\"told\"} 18\n"));
     assert!(text.contains("vswitch_conntrack_zone_entries{zone=\"68\"} 68\n"));
     assert!(!text.contains("vswitch_conntrack_zone_entries{zone=\"67\"}"));
+    let ends = text.lines().filter(|line| line.starts_with("vswitch_listener_certificate_end_timestamp_seconds"));
+    let end = "vswitch_listener_certificate_end_timestamp_seconds{listener=\"tls:192.0.2.1:7471\"} 1900000000";
+    assert_eq!(ends.collect::<Vec<_>>(), [end]);
+    assert!(text.contains("{listener=\"tls:192.0.2.1:7471\",reason=\"expired\"} 3\n"), "{text}");
 }
 
 #[test]

@@ -73,6 +73,11 @@ impl Control {
         self.switch.slow_path()
     }
 
+    /// The server itself.
+    pub(crate) fn server(&self) -> &Arc<ServerState> {
+        &self.server
+    }
+
     /// How the switch is: on a blocking thread, past the queue of calls.
     pub(crate) async fn health(&self) -> Result<Health, Status> {
         let switch = Arc::clone(&self.switch);

@@ -1,7 +1,7 @@
 //! `ControlService`.
 
 use super::api::Control;
-use crate::rights::{ListenerKind, ListenerState, TlsState};
+use crate::rights::{ListenerKind, ListenerState, ServerState, TlsState};
 use tonic::{Request, Response, Status};
 use vswitch_control::config::Role;
 use vswitch_proto::v1;
@@ -48,14 +48,18 @@ fn listener(state: &ListenerState) -> v1::Listener {
     }
 }
 
+/// What is told of the server's listeners.
+pub(super) fn listeners(server: &ServerState) -> v1::ListListenersResponse {
+    let listeners = server.listeners.iter().map(|state| listener(state)).collect();
+    v1::ListListenersResponse { listeners, audit_lost: server.audit.lost() }
+}
+
 #[tonic::async_trait]
 impl v1::control_service_server::ControlService for Listening {
     async fn list_listeners(
         &self,
         _: Request<v1::ListListenersRequest>,
     ) -> Result<Response<v1::ListListenersResponse>, Status> {
-        let server = &self.0.server;
-        let listeners = server.listeners.iter().map(|state| listener(state)).collect();
-        Ok(Response::new(v1::ListListenersResponse { listeners, audit_lost: server.audit.lost() }))
+        Ok(Response::new(listeners(&self.0.server)))
     }
 }

@@ -5,8 +5,9 @@
 //!
 //! **Threads**: one that may block.
 
-use super::{capabilities, conntrack, packet, present, table};
+use super::{capabilities, conntrack, listeners, packet, present, table};
 use crate::calls::Calls;
+use crate::rights::ServerState;
 use vswitch_antrea_node::Antrea;
 use vswitch_control::SwitchApi;
 use vswitch_control::log_state::LOG;
@@ -39,6 +40,8 @@ pub(crate) struct Reading {
     pub(crate) conntrack: v1::GetConntrackStatsResponse,
     /// `ConntrackService.GetConntrackLimits`.
     pub(crate) zones: Vec<v1::ZoneLimit>,
+    /// `ControlService.ListListeners`.
+    pub(crate) listeners: v1::ListListenersResponse,
     /// `SyncService.GetState`.
     pub(crate) antrea: antrea_v1::GetStateResponse,
 }
@@ -64,7 +67,7 @@ pub(crate) struct BridgeReading {
 
 impl Reading {
     /// Reads all of it.
-    pub(crate) fn take(switch: &dyn SwitchApi, antrea: &Antrea, calls: &Calls) -> Self {
+    pub(crate) fn take(switch: &dyn SwitchApi, antrea: &Antrea, calls: &Calls, server: &ServerState) -> Self {
         let infos = switch.bridges();
         let bridge = |info: &vswitch_control::BridgeInfo| {
             let name = &info.config.name;
@@ -85,7 +88,7 @@ impl Reading {
         let tracker = tracker.tracker();
         Self {
             version: capabilities::version(),
-            health: present::health(switch.health()),
+            health: present::health(server.health(switch.health())),
             mempool: present::mempool(switch.mempool()),
             log: present::log(&LOG.info()),
             calls: calls.read(),
@@ -94,6 +97,7 @@ impl Reading {
             rxqs: switch.rxqs().into_iter().map(present::rxq).collect(),
             conntrack: connection::stats(tracker.counts(), Vec::new()),
             zones: conntrack::limits(tracker, &[]).zones,
+            listeners: listeners::listeners(server),
             antrea: antrea.state(),
         }
     }

@@ -133,6 +133,10 @@ fn names(told: &Told, value: impl Fn(&antrea::NameState) -> u64) -> Samples {
     state(told, |state| f(value(state.names.as_ref().expect("names"))))
 }
 
+fn listeners(told: &Told, value: impl Fn(&v1::Listener) -> f64) -> Samples {
+    told.listeners.listeners.iter().map(|listener| (key(&[&listener.name]), value(listener))).collect()
+}
+
 /// All metrics with names of the switch's own.
 pub(crate) const OWN: &[Compare] = &[
     compare("vswitch_build_info", Gauge, |told| {
@@ -322,6 +326,23 @@ pub(crate) const OWN: &[Compare] = &[
     compare("vswitch_stream_lost_total", Counts, |told| {
         told.calls.losses.iter().map(|losses| (key(&[&losses.kind]), f(losses.lost))).collect()
     }),
+    compare("vswitch_listener_connections", Gauge, |told| listeners(told, |one| f(one.connections.into()))),
+    compare("vswitch_listener_accepted_total", Counts, |told| listeners(told, |one| f(one.accepted))),
+    compare("vswitch_listener_denied_total", Counts, |told| listeners(told, |one| f(one.denied))),
+    compare("vswitch_listener_refused_total", Counts, |told| {
+        let mut samples = Samples::new();
+        for one in &told.listeners.listeners {
+            let refusals = one.refusals.iter();
+            samples.extend(refusals.map(|refusal| (key(&[&one.name, &refusal.reason]), f(refusal.count))));
+        }
+        samples
+    }),
+    compare("vswitch_listener_certificate_end_timestamp_seconds", Gauge, |told| {
+        let listeners = told.listeners.listeners.iter();
+        let ends = listeners.filter_map(|one| Some((key(&[&one.name]), one.certificate.as_ref()?.not_after)));
+        ends.map(|(key, end)| (key, f(end.try_into().expect("behind 1970")))).collect()
+    }),
+    compare("vswitch_audit_lost_total", Counts, |told| one(f(told.listeners.audit_lost))),
     compare("vswitch_antrea_gate_open", Gauge, |told| state(told, |state| yes(state.gate_open))),
     compare("vswitch_antrea_round", Gauge, |told| state(told, |state| f(state.round))),
     compare("vswitch_antrea_committed_timestamp_seconds", Gauge, |told| {

@@ -15,6 +15,7 @@ use common::{Switch, client_runtime, wait_for};
 use compare::How;
 use page::{Page, get, request};
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -26,6 +27,7 @@ use vswitch_proto::antrea::v1::pod_service_client::PodServiceClient;
 use vswitch_proto::antrea::v1::{self as antrea};
 use vswitch_proto::v1;
 use vswitch_proto::v1::dummy_service_client::DummyServiceClient;
+use vswitch_testkit::certificates::{Authority, GOOD, Issued};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -91,6 +93,8 @@ type = "dummy"
 
 /// A switch with traffic, and a connection to it.
 struct Bed {
+    /// Of certificates.
+    _directory: tempfile::TempDir,
     // Before the switch: clients go first.
     channel: Channel,
     runtime: Runtime,
@@ -99,15 +103,37 @@ struct Bed {
 
 impl Bed {
     fn new() -> Self {
-        let switch = Switch::start_with(CONFIG, &["--enable-dummy"]);
+        let directory = tempfile::tempdir().expect("a directory");
+        let authority = Authority::new(directory.path(), "ca");
+        let Issued { cert, key } = authority.issue("server", "IP:127.0.0.1", GOOD);
+        let ca = authority.cert();
+        let listener = format!(
+            "[[control.listener]]\naddress = \"127.0.0.1:0\"\nrole = \"read\"\n\
+             tls = {{ cert = {cert:?}, key = {key:?}, client_ca = {ca:?} }}\n"
+        );
+        let switch = Switch::start_with(&(listener + CONFIG), &["--enable-dummy"]);
         let runtime = client_runtime();
         let socket = format!("unix://{}", switch.socket().display());
         let channel = runtime
             .block_on(async { Endpoint::from_shared(socket).expect("an address").connect().await })
             .expect("vswitchd listens");
-        let bed = Self { channel, runtime, switch };
+        let bed = Self { _directory: directory, channel, runtime, switch };
+        bed.refuse();
         bed.program();
         bed
+    }
+
+    /// The TLS listener refuses a client that does not speak TLS.
+    fn refuse(&self) {
+        let told = self.switch.json(&["listener-show"]);
+        let name = told["listeners"][1]["name"].as_str().expect("a name").to_owned();
+        let address = name.strip_prefix("tls:").expect("TLS");
+        let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("written");
+        wait_for("a refusal", LIMIT, || {
+            let told = self.switch.json(&["listener-show"]);
+            told["listeners"][1]["refusals"]["not_tls"] == 1
+        });
     }
 
     fn page(&self) -> std::path::PathBuf {

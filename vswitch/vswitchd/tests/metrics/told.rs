@@ -7,6 +7,7 @@ use vswitch_proto::v1;
 use vswitch_proto::v1::bridge_service_client::BridgeServiceClient;
 use vswitch_proto::v1::capabilities_service_client::CapabilitiesServiceClient;
 use vswitch_proto::v1::conntrack_service_client::ConntrackServiceClient;
+use vswitch_proto::v1::control_service_client::ControlServiceClient;
 use vswitch_proto::v1::fdb_service_client::FdbServiceClient;
 use vswitch_proto::v1::group_service_client::GroupServiceClient;
 use vswitch_proto::v1::meter_service_client::MeterServiceClient;
@@ -28,6 +29,7 @@ pub(crate) struct Told {
     pub(crate) rxqs: Vec<v1::Rxq>,
     pub(crate) conntrack: v1::GetConntrackStatsResponse,
     pub(crate) zones: Vec<v1::ZoneLimit>,
+    pub(crate) listeners: v1::ListListenersResponse,
     pub(crate) antrea: antrea::GetStateResponse,
 }
 
@@ -74,6 +76,7 @@ impl Told {
             rxqs: ask!(WorkerServiceClient, channel, list_rxqs, v1::ListRxqsRequest {}).rxqs,
             conntrack: ask!(ConntrackServiceClient, channel, get_conntrack_stats, stats),
             zones: ask!(ConntrackServiceClient, channel, get_conntrack_limits, limits).zones,
+            listeners: ask!(ControlServiceClient, channel, list_listeners, v1::ListListenersRequest {}),
             antrea: ask!(SyncServiceClient, channel, get_state, antrea::GetStateRequest {}),
             // The last one: the others are calls, too.
             calls: ask!(StatisticsServiceClient, channel, get_calls, v1::GetCallsRequest {}),
