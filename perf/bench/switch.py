@@ -1,20 +1,18 @@
 """The switch as the device under test."""
 
 import contextlib
-import os
-import shutil
-import subprocess
-import threading
 import time
 from functools import partial
 
-from vsw import daemon, machine
+from vsw import daemon
 from vsw.machine import Failure
 
+from . import observers
 from .document import ZONE
 from .sample import WARM_UP_S, Interval, Work, all_ports
 
 MBUFS = 65536
+METRICS = "metrics.sock"
 # Numbers of `worker-show` that do not add up
 NO_COUNTS = ("id", "core", "tsc_hz", "heartbeat_age_ms", "rxqs")
 
@@ -23,6 +21,7 @@ class Switch:
     """vswitchd with one bridge; its one worker has the core under test."""
 
     recorder = None  # what samples its worker while it is measured
+    captures = observed = False  # what looks at it meanwhile
 
     def __init__(self, bench, ports=(), fail_mode="secure", mbufs=MBUFS, connections=None, cores=None, port_shares=True):
         dpdk = {
@@ -35,6 +34,8 @@ class Switch:
         }
         conntrack = ({"connections": connections} if connections else {}) | ({} if port_shares else {"port_shares": False})
         config = daemon.configuration(dpdk, ports, bench.directory, fail_mode, conntrack, idle_sleep_us=0)
+        if bench.observed:
+            config += f"\n[observe]\nmetrics = \"unix:{bench.directory / METRICS}\"\n"
         self.daemon, self.directory = daemon.Switch(bench.binaries, bench.directory, config, use_cores=bench.cores), bench.directory
         try:
             self.daemon.wait_ready()
@@ -44,7 +45,7 @@ class Switch:
         self.stop = self.daemon.stop
         self.pid, self.cores = self.daemon.process.pid, len(dpdk["worker_cores"])
         self.recorder, self.bridge_of = bench.recorder, {}
-        self.captures, self.other_core = bench.captures, bench.other_core
+        self.captures, self.observed, self.other_core = bench.captures, bench.observed, bench.other_core
 
     def add_port(self, name, number, devargs, queues=1, bridge="br0"):
         """Adds a DPDK device as a port."""
@@ -160,7 +161,7 @@ class Switch:
     def measure(self, seconds, body=time.sleep, read=None):
         """A Sample of what it does during `body(seconds)`; `read` gives packets received and sent,
         by default those of all ports."""
-        with self.capturing() if self.captures else contextlib.nullcontext():
+        with self.looking():
             time.sleep(WARM_UP_S)
             self.clear()
             before = self.workers()
@@ -177,18 +178,11 @@ class Switch:
         return result
 
     @contextlib.contextmanager
-    def capturing(self):
-        """All packets of all ports of br0 are captured during the body."""
-        argv = self.daemon.command("capture", "br0", "--count", 100_000_000, "--seconds", 3600, "-w", "-")
-        process = machine.spawn(argv, [self.other_core], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        with process, open(os.devnull, "wb") as nowhere:
-            process.stdout.read(4)  # the workers copy
-            throwing = threading.Thread(target=shutil.copyfileobj, args=(process.stdout, nowhere))
-            throwing.start()
-            try:
-                yield
-                if process.poll() is not None:
-                    raise Failure(f"the capture ended with status {process.returncode} while the switch was measured")
-            finally:
-                process.terminate()
-                throwing.join()
+    def looking(self):
+        """What the bench wants to look at the switch does so during the body."""
+        with contextlib.ExitStack() as stack:
+            if self.captures:
+                stack.enter_context(observers.capturing(self.daemon, self.other_core))
+            if self.observed:
+                stack.enter_context(observers.observing(self.daemon, self.other_core, self.directory / METRICS))
+            yield

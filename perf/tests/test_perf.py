@@ -142,7 +142,7 @@ class Samples(unittest.TestCase):
                 raise Failure("no such verb")
 
         dut = object.__new__(switch.Switch)
-        dut.daemon, dut.pid, dut.cores, dut.captures = Daemon(), os.getpid(), 2, False
+        dut.daemon, dut.pid, dut.cores = Daemon(), os.getpid(), 2
         with patch("bench.sample.on_core", return_value=0.5):
             result = dut.measure(0.2)
         self.assertEqual((result.busy, result.cycles_per_packet, result.cycles_from), (0.5, 150.0, "busy"))
