@@ -16,9 +16,11 @@ REQUEST = b"GET /metrics HTTP/1.1\r\nHost: vswitch\r\nConnection: close\r\n\r\n"
 
 
 @contextlib.contextmanager
-def capturing(daemon, core):
-    """All packets of all ports of br0 are captured during the body."""
-    words = ("capture", "br0", "--count", 100_000_000, "--seconds", 3600, "-w", "-")
+def capturing(daemon, core, which):
+    """All packets are captured during the body: those of br0's first port, or of all of its
+    ports."""
+    ports = sorted(daemon.ports("br0"))[:1] if which == "port" else ()
+    words = ("capture", "br0", *ports, "--count", 100_000_000, "--seconds", 3600, "-w", "-")
     # The file begins when the workers copy.
     with _vsctl(daemon, core, 4, *words):
         yield

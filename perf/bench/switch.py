@@ -21,7 +21,7 @@ class Switch:
     """vswitchd with one bridge; its one worker has the core under test."""
 
     recorder = None  # what samples its worker while it is measured
-    captures = observed = False  # what looks at it meanwhile
+    captures, observed = None, False  # what looks at it meanwhile
 
     def __init__(self, bench, ports=(), fail_mode="secure", mbufs=MBUFS, connections=None, cores=None, port_shares=True):
         dpdk = {
@@ -182,7 +182,7 @@ class Switch:
         """What the bench wants to look at the switch does so during the body."""
         with contextlib.ExitStack() as stack:
             if self.captures:
-                stack.enter_context(observers.capturing(self.daemon, self.other_core))
+                stack.enter_context(observers.capturing(self.daemon, self.other_core, self.captures))
             if self.observed:
                 stack.enter_context(observers.observing(self.daemon, self.other_core, self.directory / METRICS))
             yield

@@ -39,9 +39,10 @@ class Looking(unittest.TestCase):
         machine.wait_until("the watch ends", 30, lambda: self.in_progress("WatchDrops") == 0)
 
     def test_a_capture_runs(self):
-        with observers.capturing(self.switch, self.core):
-            machine.wait_until("a capture", 30, lambda: self.in_progress("Capture") == 1)
-        machine.wait_until("the capture ends", 30, lambda: self.in_progress("Capture") == 0)
+        for which in ("port", "all"):
+            with observers.capturing(self.switch, self.core, which):
+                machine.wait_until("a capture", 30, lambda: self.in_progress("Capture") == 1)
+            machine.wait_until("the capture ends", 30, lambda: self.in_progress("Capture") == 0)
 
     def test_metrics_that_are_not_shown_fail_the_measurement(self):
         with self.assertRaisesRegex(Failure, "metrics were not shown"), observers.observing(self.switch, self.core, self.directory / "none"):
