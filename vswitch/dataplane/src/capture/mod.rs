@@ -23,12 +23,17 @@
 //! Packets are recorded as they are: a checksum may be unfinished, and a packet for segmentation is
 //! one long packet, as for `tcpdump` on an interface with offloads.
 //!
+//! A worker spends a tenth of its cycles on copies at most. What it saves while there is little to
+//! copy pays for a millisecond of much. Beyond, bursts pass without being looked at; their packets
+//! count as not copied.
+//!
 //! **Limits**: [`SESSIONS_MAX`] sessions; [`BUFFERS_MAX`] buffers of [`BUFFER_BYTES`] and
 //! [`RECORDS_MAX`] records per worker and session. A burst uses one buffer, which is the cap on
 //! what it copies. Patch ports and tunnels have no points.
 //!
 //! **Threads**: a lane of a session has one worker and one reader.
 
+mod budget;
 mod buffer;
 mod session;
 mod taps;

@@ -1,5 +1,6 @@
 //! A worker's part: it copies packets of a burst into its sessions' buffers.
 
+use super::budget::Budget;
 use super::session::{Lane, PortTaps, key_of};
 use super::{Buffer, Captures, Point, Record, SESSIONS_MAX, Session};
 use crate::limits::{BURST, WORKERS_MAX};
@@ -46,6 +47,7 @@ pub struct Taps {
     /// Of the last packet that got an id.
     serial: u64,
     captures: Option<Arc<Captures>>,
+    budget: Budget,
     /// By session: what is being filled.
     buffers: [Option<Buffer>; SESSIONS_MAX],
     /// By session.
@@ -57,12 +59,15 @@ impl Taps {
     #[must_use]
     pub fn new(worker: usize) -> Self {
         let buffers = [const { None }; SESSIONS_MAX];
-        Self { worker, serial: 0, captures: None, buffers, pending: Default::default() }
+        Self { worker, serial: 0, captures: None, budget: Budget::new(0), buffers, pending: Default::default() }
     }
 
     /// From now on these are the sessions. What was copied for others goes to their readers.
     pub fn adopt(&mut self, captures: Option<&Arc<Captures>>) {
         self.give(|_| true);
+        if self.captures.is_none() {
+            self.budget = Budget::new(lcore::cycles());
+        }
         self.captures = captures.cloned();
     }
 
@@ -94,6 +99,11 @@ impl Taps {
     pub fn take_received(&mut self, burst: &mut Burst, port: PortId) {
         self.with(port, |taps, captures, of| {
             const POINT: usize = Point::Rx as usize;
+            let cycles = lcore::cycles();
+            if !taps.budget.allows(cycles) {
+                taps.pass(captures, burst, of.sessions[POINT]);
+                return taps.settle(captures, of, Point::Rx, burst.len(), &[None; BURST]);
+            }
             let mut tags = [0; BURST];
             for (session, place) in sessions(captures, of.sessions[POINT]) {
                 let matched = matched(session, burst, place, false);
@@ -107,11 +117,11 @@ impl Taps {
                 let id = taps.serial << WORKER_BITS | taps.worker as u64;
                 mbuf.set_tag(id << SESSION_BITS | tag);
             }
-            let cycles = lcore::cycles();
             for (session, place) in sessions(captures, of.sessions[POINT]) {
                 taps.copy(session, place, burst, of.interfaces[place][POINT], cycles);
             }
             taps.settle(captures, of, Point::Rx, burst.len(), &[None; BURST]);
+            taps.budget.charge(lcore::cycles().wrapping_sub(cycles));
         });
     }
 
@@ -122,11 +132,22 @@ impl Taps {
         self.with(port, |taps, captures, of| {
             const POINT: usize = Point::Tx as usize;
             let cycles = lcore::cycles();
+            if !taps.budget.allows(cycles) {
+                return taps.pass(captures, burst, of.sessions[POINT]);
+            }
             for (session, place) in sessions(captures, of.sessions[POINT]) {
                 taps.pending[place].matched = matched(session, burst, place, true);
                 taps.copy(session, place, burst, of.interfaces[place][POINT], cycles);
             }
+            taps.budget.charge(lcore::cycles().wrapping_sub(cycles));
         });
+    }
+
+    /// Nothing of a burst is copied, or looked at: all of it may have been wanted.
+    fn pass(&mut self, captures: &Captures, burst: &Burst, mask: u8) {
+        for (_, place) in sessions(captures, mask) {
+            self.pending[place] = Pending { first: 0, matched: present(burst), copied: 0 };
+        }
     }
 
     /// Notes what became of the packets of [`Taps::take_sent`].
@@ -213,12 +234,15 @@ fn slots(burst: &Burst) -> impl Iterator<Item = (u8, &Mbuf)> {
     (0..).zip(burst.slots()).filter_map(|(i, slot)| Some((i, slot.as_ref()?)))
 }
 
+/// The packets of a burst.
+fn present(burst: &Burst) -> Slots {
+    slots(burst).map(|(i, _)| 1 << i).sum()
+}
+
 /// Which packets a session wants. `follow`: also those that it took when they came in.
 fn matched(session: &Session, burst: &Burst, place: usize, follow: bool) -> Slots {
-    let wants = |mbuf: &Mbuf| {
-        (follow && mbuf.tag() >> place & 1 != 0)
-            || session.spec.matching.as_ref().is_none_or(|matching| matching.matches(&key_of_mbuf(mbuf)))
-    };
+    let Some(matching) = &session.spec.matching else { return present(burst) };
+    let wants = |mbuf: &Mbuf| (follow && mbuf.tag() >> place & 1 != 0) || matching.matches(&key_of_mbuf(mbuf));
     slots(burst).map(|(i, mbuf)| Slots::from(wants(mbuf)) << i).sum()
 }
 
