@@ -1,0 +1,1 @@
+"""Packages of Debian: their trees, their manual pages and their archives."""
