@@ -83,7 +83,8 @@ def leftovers(container):
     for names in (root / "var/lib/dpkg/info").glob("*.list"):
         owned |= set(names.read_text().splitlines())
     # Debian has /bin and the like as links: packages know files below both.
-    owned |= {path.replace(f"/{name}/", f"/usr/{name}/", 1) for name in ("bin", "sbin", "lib", "lib64") for path in owned if path.startswith(f"/{name}/")}
+    for name in ("bin", "sbin", "lib", "lib64"):
+        owned |= {f"/usr{path}" for path in owned if path.startswith(f"/{name}/")}
     for directory, names, files in os.walk(root):
         here = Path(directory).relative_to(root)
         names[:] = [name for name in names if str(here / name) not in OTHERS and name != "__pycache__"]
@@ -110,7 +111,9 @@ class Packages(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
 
     def test_usage(self):
-        for words, complaint in ((["--version", "-1"], "--version"), (["--maintainer", "me"], "--maintainer"), (["--bin-dir", "/none"], "tools/release")):
+        wrong = {"--version": "-1", "--maintainer": "me", "--bin-dir": "/none"}
+        for option, value in wrong.items():
+            words, complaint = [option, value], "tools/release" if option == "--bin-dir" else option
             done = subprocess.run([ROOT / "tools" / "package", *words], capture_output=True, text=True, timeout=60)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(complaint, done.stderr)
@@ -174,7 +177,8 @@ class Life(unittest.TestCase):
         group = (self.container.root / "etc/group").read_text()
         said = self.install(self.first)
         self.assertIn(f"name your ports in {CONFIG}", said)
-        self.assertEqual(self.container.call("systemctl", "is-active", "vswitchd").stdout.strip(), "inactive", "nothing is started before it is configured")
+        active = self.container.call("systemctl", "is-active", "vswitchd").stdout.strip()
+        self.assertEqual(active, "inactive", "nothing is started before it is configured")
         self.assertEqual(self.container.run("systemctl", "is-enabled", "vswitchd").strip(), "enabled")
         self.the_file_works_as_it_is()
         self.traffic()

@@ -17,6 +17,11 @@ pub(super) struct Cli {
     #[arg(long)]
     pub(super) check: bool,
 
+    /// Report what is wrong with the file itself, and exit: also while a switch runs by it, which
+    /// has the sockets and the memory that it names
+    #[arg(long, conflicts_with = "check")]
+    pub(super) check_file: bool,
+
     /// Allow ports of type dummy, and their gRPC service: for tests of a whole switch
     #[arg(long)]
     pub(super) enable_dummy: bool,
@@ -40,7 +45,7 @@ pub(super) enum LogFormat {
     Json,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 stopped by a signal, or --check found no error; 1 failed; 2 wrong usage; \
+const EXIT_CODES: &str = "Exit codes: 0 stopped by a signal, or a check found no error; 1 failed; 2 wrong usage; \
                           78 the configuration was refused, all of its problems are on stderr.";
 
 impl Cli {
@@ -105,6 +110,8 @@ mod tests {
                 ],
                 true,
             ),
+            (vec!["--config", "f", "--check-file"], true),
+            (vec!["--config", "f", "--check-file", "--check"], false),
             (vec![], false),
             (vec!["--config"], false),
             (vec!["--config", "f", "--log-format", "xml"], false),

@@ -118,6 +118,10 @@ fn a_socket_in_use_is_refused_before_anything_starts() {
         assert_eq!(code, Some(78), "{args:?}: {stderr}");
         assert!(stderr.lines().any(|line| line.starts_with(&expected)), "{args:?}: {stderr}");
     }
+    // A switch may run by the file.
+    assert_eq!(outcome(&output(&["--config", &path, "--check-file"])), (Some(0), &*format!("{path}: ok\n"), ""));
+    let (_dir, wrong) = file("x = 1\n");
+    assert_eq!(output(&["--config", &wrong, "--check-file"]).status.code(), Some(78));
 }
 
 #[test]

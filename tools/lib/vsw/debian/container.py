@@ -69,7 +69,8 @@ class Container:
         """Runs a command in it; what it said."""
         done = self.call(*words)
         if done.returncode:
-            raise Failure(f"in the container `{' '.join(map(str, words))}` failed with status {done.returncode}: {done.stdout}{done.stderr}")
+            said = f"status {done.returncode}: {done.stdout}{done.stderr}"
+            raise Failure(f"in the container `{' '.join(map(str, words))}` failed with {said}")
         return done.stdout + done.stderr
 
     def unmount(self):

@@ -60,7 +60,8 @@ class Package:
         put(debian / "control", self.control().encode(), 0o644)
         if self.conffiles():
             put(debian / "conffiles", "".join(f"{path}\n" for path in self.conffiles()).encode(), 0o644)
-        sums = [f"{hashlib.md5(data).hexdigest()}  {path}\n" for path, (data, _) in sorted(self.files.items()) if not path.startswith("etc/")]
+        contents = [(path, data) for path, (data, _) in sorted(self.files.items()) if not path.startswith("etc/")]
+        sums = [f"{hashlib.md5(data).hexdigest()}  {path}\n" for path, data in contents]
         put(debian / "md5sums", "".join(sums).encode(), 0o644)
         for name, text in self.scripts.items():
             put(debian / name, text.encode(), 0o755)

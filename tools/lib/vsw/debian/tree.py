@@ -32,7 +32,8 @@ def mirror():
 def cached():
     """Packages that ours need or recommend, with those of DPDK."""
     needed, cards = contents.plugins()
-    return sorted({*needed, *cards, *deb.owners([elf.find("librte_vhost.so.23").resolve()]), "python3", *contents.BESIDE, *contents.RECOMMENDED})
+    vhost = deb.owners([elf.find("librte_vhost.so.23").resolve()])
+    return sorted({*needed, *cards, *vhost, "python3", *contents.BESIDE, *contents.RECOMMENDED})
 
 
 def make(directory=TREE, force=False):
