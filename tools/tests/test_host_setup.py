@@ -86,7 +86,7 @@ class HostSetup(unittest.TestCase):
         link.symlink_to(f"../../drivers/{driver}")
 
     def files(self):
-        """All files with content and mode, and links; of /sys only what others than the tool write."""
+        """All files with content and mode, links, and directories."""
         found = {}
         for path in sorted(self.root.rglob("*")):
             name = str(path.relative_to(self.root))
