@@ -66,6 +66,8 @@ with socket.create_connection((sys.argv[1], 7), 60) as connection:
 """
 # Files that an installation of any package changes: they are dpkg's, apt's and systemd's own.
 OTHERS = ("proc", "sys", "dev", "run", "tmp", "var/cache", "var/log", "var/lib/dpkg", "var/lib/apt", "var/lib/systemd", "var/tmp")
+# What packages make that ours depend on: they stay after a purge of ours.
+OTHERS += ("etc/ssl", "etc/ca-certificates", "usr/local/share", *(f"etc/rc{level}.d" for level in "0123456S"))
 ALWAYS = ("etc/ld.so.cache", "etc/group-", "etc/gshadow-", "etc/passwd-", "etc/shadow-", "etc/.pwd.lock", "etc/subgid-", "etc/subuid-")
 
 

@@ -257,6 +257,16 @@ fn each_fault_is_found_alone() {
     }
 }
 
+/// vswitch-setup reserves hugepages by a file of tmpfiles.d.
+#[test]
+fn hugepages_of_the_setup_are_those_of_the_boot() {
+    let node = Node::healthy();
+    node.remove("etc/sysctl.d/50-vswitch.conf");
+    let line = "w /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages - - - - 256\n";
+    node.put("etc/tmpfiles.d/vswitch-hugepages.conf", line);
+    assert_eq!(node.examined(), (0, Vec::new()));
+}
+
 /// A card without VFIO's module has no driver either; both are told.
 #[test]
 fn the_module_of_vfio_is_asked_for() {

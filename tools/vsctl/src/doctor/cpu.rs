@@ -94,7 +94,11 @@ fn isolation(machine: &Machine) -> Vec<Said> {
     }
     let cores = listed(shared);
     let fact = format!("other processes may run on the workers' cores {cores}");
-    vec![warn(fact, format!("boot with isolcpus=managed_irq,domain,{cores} nohz_full={cores} rcu_nocbs={cores}"))]
+    let fix = format!(
+        "vswitch-setup host apply --isolate {cores}, or boot with isolcpus=managed_irq,domain,{cores} nohz_full={cores} \
+         rcu_nocbs={cores}"
+    );
+    vec![warn(fact, fix)]
 }
 
 fn smt(machine: &Machine) -> Vec<Said> {

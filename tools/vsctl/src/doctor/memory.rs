@@ -49,7 +49,7 @@ fn reserved(machine: &Machine) -> Vec<Said> {
         return vec![ok(format!("{total} MiB of hugepages are reserved, and {needed} MiB are needed"))];
     }
     let fact = format!("{total} MiB of hugepages are reserved, and [dpdk] memory_mb needs {needed}");
-    vec![bad(fact, format!("sysctl -w vm.nr_hugepages={}", needed_pages(machine)))]
+    vec![bad(fact, format!("vswitch-setup host apply, or sysctl -w vm.nr_hugepages={}", needed_pages(machine)))]
 }
 
 fn free(machine: &Machine) -> Vec<Said> {
@@ -81,7 +81,7 @@ fn on_nodes(machine: &Machine) -> Vec<Said> {
         Some(node) => {
             let fact = format!("NUMA node {node} has a worker and no hugepages: its memory is far away");
             let file = format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages");
-            vec![warn(fact, format!("echo {} > {file}", needed_pages(machine)))]
+            vec![warn(fact, format!("vswitch-setup host apply, or echo {} > {file}", needed_pages(machine)))]
         }
     }
 }
@@ -96,17 +96,23 @@ fn at_boot(machine: &Machine) -> Vec<Said> {
         machine.names(directory).iter().any(|name| sets_hugepages(machine, &format!("{directory}/{name}")))
     };
     let by_file = sets_hugepages(machine, "/etc/sysctl.conf")
-        || ["/etc/sysctl.d", "/usr/lib/sysctl.d", "/run/sysctl.d"].iter().any(in_directory);
+        || ["/etc/sysctl.d", "/usr/lib/sysctl.d", "/run/sysctl.d", "/etc/tmpfiles.d"].iter().any(in_directory);
     if by_kernel || by_file {
         return vec![ok("hugepages are reserved at boot")];
     }
-    let fix = format!("echo vm.nr_hugepages={} > /etc/sysctl.d/50-vswitch.conf", needed_pages(machine));
+    let pages = needed_pages(machine);
+    let fix =
+        format!("vswitch-setup host apply, or echo vm.nr_hugepages={pages} > /etc/sysctl.d/50-vswitch.conf");
     vec![warn("hugepages are not reserved at boot: the next start of the machine has none", fix)]
 }
 
+/// Whether a file of sysctl.d, or of tmpfiles.d as vswitch-setup writes it, reserves pages.
 fn sets_hugepages(machine: &Machine, file: &str) -> bool {
     let text = machine.text(file).unwrap_or_default();
-    text.lines().any(|line| line.trim_start_matches('-').trim_start().starts_with("vm.nr_hugepages"))
+    text.lines().any(|line| {
+        let by_tmpfiles = line.starts_with("w ") && line.contains("/nr_hugepages ");
+        by_tmpfiles || line.trim_start_matches('-').trim_start().starts_with("vm.nr_hugepages")
+    })
 }
 
 fn mounted(machine: &Machine) -> Vec<Said> {

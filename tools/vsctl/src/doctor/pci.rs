@@ -55,10 +55,11 @@ fn driver(machine: &Machine) -> Vec<Said> {
         Some(driver) => bad(
             format!("{card} belongs to the kernel's driver {driver}"),
             format!(
-                "dpdk-devbind.py --bind=vfio-pci {card}, after tools/uplink save if it carries the Node's addresses"
+                "vswitch-setup host apply, or dpdk-devbind.py --bind=vfio-pci {card}, after uplink save if it carries the \
+                 Node's addresses"
             ),
         ),
-        None => bad(format!("{card} has no driver"), format!("dpdk-devbind.py --bind=vfio-pci {card}")),
+        None => bad(format!("{card} has no driver"), format!("vswitch-setup host apply, or dpdk-devbind.py --bind=vfio-pci {card}")),
     };
     cards(machine).into_iter().map(check).collect()
 }
@@ -80,7 +81,7 @@ fn module(machine: &Machine) -> Vec<Said> {
     }
     vec![bad(
         "the module vfio-pci is not loaded",
-        "modprobe vfio-pci; echo vfio-pci > /etc/modules-load.d/vfio-pci.conf",
+        "vswitch-setup host apply, or modprobe vfio-pci; echo vfio-pci > /etc/modules-load.d/vfio-pci.conf",
     )]
 }
 
