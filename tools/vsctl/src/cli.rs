@@ -16,6 +16,7 @@ mod ovs;
 mod parse;
 mod pipeline;
 mod support;
+mod top;
 mod tunnel;
 
 pub(crate) use antrea::{
@@ -34,6 +35,7 @@ pub(crate) use pipeline::{
     Bytes, CacheState, DumpFlows, Id, Lines, Monitor, Names, OptionalText, Pipeline, Testing, Text,
 };
 pub(crate) use support::SupportBundle;
+pub(crate) use top::{Top, TopPage};
 pub(crate) use tunnel::Tunnel;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -339,6 +341,8 @@ pub(crate) enum Command {
     CallsShow,
     /// Show what is dropped: how many, how fast, by which reason; what to do about it.
     Drops(Drops),
+    /// Show load, traffic, drops, connections and policies as they change, on the whole screen.
+    Top(Top),
     /// List why packets are dropped.
     DropReasons,
     /// Show versions, limits and port types of the switch.

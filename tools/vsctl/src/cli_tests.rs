@@ -205,6 +205,7 @@ fn every_verb_parses() {
         "del-tlv-map br0",
         "dump-tlv-map br0",
         "antrea status",
+        "top --page drops --interval 0.5 --once",
         "capture br0 p0 p1 --point rx -c 9 -w x.pcapng",
         "tcpdump br0 p0 -nn tcp port 80",
         "doctor --no-switch --root /host --all",

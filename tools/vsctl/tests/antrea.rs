@@ -228,15 +228,13 @@ impl Server {
 }
 
 fn run<'a>(socket: &Path, words: impl Iterator<Item = &'a str>) -> (Option<i32>, String, String) {
+    run_words(socket, std::iter::once("antrea").chain(words))
+}
+
+fn run_words<'a>(socket: &Path, words: impl Iterator<Item = &'a str>) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vsctl"));
-    let Output { status, stdout, stderr } = command
-        .env_remove("VSWITCH_SOCKET")
-        .arg("--socket")
-        .arg(socket)
-        .arg("antrea")
-        .args(words)
-        .output()
-        .expect("it starts");
+    let Output { status, stdout, stderr } =
+        command.env_remove("VSWITCH_SOCKET").arg("--socket").arg(socket).args(words).output().expect("it starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     (status.code(), text(stdout), text(stderr))
 }
@@ -337,6 +335,22 @@ fn counters_come_as_they_change() {
     assert!(warning.contains("no policy"), "{error}");
     let (code, text, _) = server.run("rules");
     assert_eq!((code, text.lines().count()), (Some(0), 2));
+}
+
+#[test]
+fn top_shows_the_rules_of_the_node() {
+    let server = Server::start();
+    let top = |more: &[&str]| {
+        let command = ["top", "--once", "--interval", "0.1", "--page", "policies"];
+        run_words(&server.socket, command.into_iter().chain(more.iter().copied()))
+    };
+    let (code, text, error) = top(&[]);
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    assert!(text.starts_with("policies: 1, rules: 1; packets/s: denied 0.0, others 0.0\n"), "{text}");
+    assert!(text.contains("\nnp:default/web  ingress-0  allow         0.0 "), "{text}");
+    let (_, text, _) = top(&["--json"]);
+    let told = json(&text);
+    assert_eq!((&told["has_node"], &told["rows"][0]["rule"]), (&true.into(), &"ingress-0".into()));
 }
 
 #[test]

@@ -130,6 +130,7 @@ const HEADINGS: &[(&str, &[&str])] = &[
     (
         "Observing",
         &[
+            "top",
             "doctor",
             "support-bundle",
             "health",

@@ -26,6 +26,7 @@ mod statistics;
 mod support;
 #[cfg(test)]
 mod testing;
+mod top;
 mod tunnel;
 mod watch;
 mod worker;
@@ -119,6 +120,7 @@ fn time_of(cli: &Cli) -> Option<Duration> {
         // Each of their parts has the timeout.
         Command::Pipeline(_) | Command::SupportBundle(_) => return None,
         Command::WorkerPerfShow { interval, .. } => interval.unwrap_or_default(),
+        Command::Top(args) => args.interval,
         Command::Antrea { verb: Antrea::TraceFlow(args) } => args.takes(),
         _ => Duration::ZERO,
     };
@@ -133,6 +135,7 @@ async fn ask<'a>(client: &'a Client, cli: &'a Cli, out: &'a mut dyn Write) -> Re
         }
         Command::Capture(command) => return Ok(Reply::stream(capture::run(client, command, cli, out))),
         Command::Drops(command) => return drops::ask(client, command, cli, out).await,
+        Command::Top(args) => return top::ask(client, args, cli).await,
         Command::Conntrack(command) => return conntrack::ask(client, command, cli, out).await,
         Command::Antrea { verb } => return antrea::ask(client, verb, cli, out).await,
         Command::Pipeline(command) => return pipeline::ask(client, command, cli, out).await,

@@ -14,7 +14,7 @@ pub(super) async fn show(client: &Client, interval: Option<Duration>, only_total
     let mut workers = read(client).await?;
     if let Some(interval) = interval {
         tokio::time::sleep(interval).await;
-        workers = between(&workers, read(client).await?).ok_or_else(|| {
+        workers = between(&workers, &read(client).await?).ok_or_else(|| {
             client.error(Status::aborted(
                 "the counts have started over meanwhile (worker-clear, a new vswitchd): ask again",
             ))
@@ -23,19 +23,25 @@ pub(super) async fn show(client: &Client, interval: Option<Duration>, only_total
     Ok(Box::new(Perf { workers, interval, only_total }))
 }
 
-async fn read(client: &Client) -> Result<Vec<v1::Worker>, Error> {
+pub(super) async fn read(client: &Client) -> Result<Vec<v1::Worker>, Error> {
     Ok(client.answer(client.workers().await?.list_workers(v1::ListWorkersRequest {}).await)?.workers)
 }
 
 /// What workers counted between two readings. None: they are not the same ones, or their counts
 /// have started over.
-fn between(first: &[v1::Worker], second: Vec<v1::Worker>) -> Option<Vec<v1::Worker>> {
-    let same = |(a, b): (&v1::Worker, &v1::Worker)| (a.id, a.core) == (b.id, b.core) && a.iterations <= b.iterations;
-    let all_same = first.len() == second.len() && first.iter().zip(&second).all(same);
-    all_same.then(|| {
-        let mut workers = second;
-        workers.iter_mut().zip(first).for_each(|(worker, base)| combine(worker, base, u64::saturating_sub));
-        workers
+fn between(first: &[v1::Worker], second: &[v1::Worker]) -> Option<Vec<v1::Worker>> {
+    let workers: Vec<_> = first.iter().zip(second).filter_map(|(first, second)| since(first, second)).collect();
+    (workers.len() == first.len() && workers.len() == second.len()).then_some(workers)
+}
+
+/// What a worker counted between two readings. None: it is not the same one, or its counts have
+/// started over.
+pub(super) fn since(first: &v1::Worker, second: &v1::Worker) -> Option<v1::Worker> {
+    let is_same = (first.id, first.core) == (second.id, second.core) && first.iterations <= second.iterations;
+    is_same.then(|| {
+        let mut worker = second.clone();
+        combine(&mut worker, first, u64::saturating_sub);
+        worker
     })
 }
 
@@ -71,7 +77,7 @@ fn combine(to: &mut v1::Worker, other: &v1::Worker, f: fn(u64, u64) -> u64) {
 }
 
 /// What all workers counted and hold.
-fn sum(workers: &[v1::Worker]) -> v1::Worker {
+pub(super) fn sum(workers: &[v1::Worker]) -> v1::Worker {
     let mut workers = workers.iter();
     let mut sum = workers.next().cloned().unwrap_or_default();
     for worker in workers {
@@ -135,7 +141,7 @@ impl Report for Perf {
 }
 
 /// The levels that decide packets, fastest first: a word for people, one for programs, how often.
-fn levels(caches: &v1::Caches) -> [(&'static str, &'static str, u64); 5] {
+pub(super) fn levels(caches: &v1::Caches) -> [(&'static str, &'static str, u64); 5] {
     [
         ("programs", "program_hits", caches.program_hits),
         ("first packets", "opening_hits", caches.opening_hits),
@@ -150,7 +156,7 @@ fn changes(caches: &v1::Caches) -> [(&'static str, u64); 3] {
     [("spared", caches.spared), ("revalidated", caches.revalidated), ("retired", caches.retired)]
 }
 
-fn decisions(caches: &v1::Caches) -> u64 {
+pub(super) fn decisions(caches: &v1::Caches) -> u64 {
     levels(caches).iter().map(|(_, _, count)| count).sum()
 }
 

@@ -139,7 +139,7 @@ fn an_interval_is_what_lies_between_two_readings() {
     caches.program_hits += 5;
     caches.fallbacks[2].packets += 2;
     caches.masks = 1;
-    let found = between(&first, second.clone()).expect("the same workers");
+    let found = between(&first, &second).expect("the same workers");
     assert_eq!((found[0].packets, found[0].iterations, found[0].busy_cycles), (5, 1, 0));
     let caches = found[0].caches.as_ref().expect("caches");
     assert_eq!((caches.program_hits, caches.exact_hits), (5, 0));
@@ -147,6 +147,6 @@ fn an_interval_is_what_lies_between_two_readings() {
     assert_eq!((caches.paths, caches.masks), (5, 1), "what they hold, they hold now");
 
     second[1].iterations -= 1;
-    assert_eq!(between(&first, second.clone()), None, "the counts have started over");
-    assert_eq!(between(&first[1..], second), None, "other workers");
+    assert_eq!(between(&first, &second), None, "the counts have started over");
+    assert_eq!(between(&first[1..], &second), None, "other workers");
 }

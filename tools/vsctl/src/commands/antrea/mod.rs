@@ -21,6 +21,7 @@ mod watch;
 mod whose;
 mod words;
 
+pub(super) use rules::{action, direction};
 pub(super) use words::{clock, date, now_ms};
 
 use crate::cli::{Antrea, By, Cli, Rules};
@@ -106,7 +107,7 @@ async fn services(client: &Client, names: &[String], by: By) -> Answer {
 
 /// A refusal without words, put into some: a switch that does not know a service says no more than
 /// that.
-fn explained(error: Error) -> Error {
+pub(super) fn explained(error: Error) -> Error {
     match error {
         Error::Refused(status) if status.code() == Code::Unimplemented && status.message().is_empty() => {
             let told =
@@ -135,7 +136,7 @@ async fn expect_pod(client: &Client, pod: &str) -> Result<(), Error> {
 }
 
 /// Policies by name, or all; with a Pod, those that are applied to it.
-async fn find_policies(
+pub(super) async fn find_policies(
     client: &Client,
     names: &[String],
     pod: Option<&str>,

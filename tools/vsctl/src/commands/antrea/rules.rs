@@ -43,7 +43,7 @@ const COLUMNS: Columns<'_> = &[
     ("LAST", false),
 ];
 
-const fn direction(direction: v1::Direction) -> &'static str {
+pub(in crate::commands) const fn direction(direction: v1::Direction) -> &'static str {
     match direction {
         v1::Direction::Unspecified => "unknown",
         v1::Direction::Ingress => "ingress",
@@ -51,7 +51,7 @@ const fn direction(direction: v1::Direction) -> &'static str {
     }
 }
 
-const fn action(action: v1::RuleAction) -> &'static str {
+pub(in crate::commands) const fn action(action: v1::RuleAction) -> &'static str {
     match action {
         v1::RuleAction::Unspecified | v1::RuleAction::Allow => "allow",
         v1::RuleAction::Drop => "drop",

@@ -15,7 +15,7 @@ pub(super) struct Style {
 }
 
 /// Name of an IP protocol, where Open vSwitch has one.
-pub(super) const fn protocol(number: u32) -> Option<&'static str> {
+pub(crate) const fn protocol(number: u32) -> Option<&'static str> {
     Some(match number {
         1 => "icmp",
         2 => "igmp",

@@ -6,7 +6,7 @@ mod options;
 mod watch;
 mod words;
 
-pub(super) use line::{labelled as tuple, labelled_json as tuple_json, tcp_state};
+pub(super) use line::{labelled as tuple, labelled_json as tuple_json, protocol, tcp_state};
 
 use crate::cli::{Cli, Connections, Conntrack, Shown};
 use crate::client::Client;

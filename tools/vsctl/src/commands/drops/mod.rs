@@ -6,6 +6,8 @@ mod samples;
 mod tests;
 mod words;
 
+pub(super) use words::way;
+
 use crate::cli::{Class, Cli, DropFilter, Drops, DropsBy, DropsVerb};
 use crate::client::Client;
 use crate::error::Error;
@@ -88,7 +90,7 @@ fn row(count: &v1::PortDrops) -> Vec<String> {
     vec![
         count.bridge.clone(),
         count.port.clone(),
-        words::way(count.direction()).to_owned(),
+        way(count.direction()).to_owned(),
         count.reason.clone(),
         count.class.clone(),
         count.total.to_string(),
@@ -110,7 +112,7 @@ impl Report for Counts {
             json!({
                 "bridge": count.bridge,
                 "port": count.port,
-                "direction": words::way(count.direction()),
+                "direction": way(count.direction()),
                 "reason": count.reason,
                 "class": count.class,
                 "total": count.total,

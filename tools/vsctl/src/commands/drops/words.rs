@@ -6,7 +6,7 @@ use std::fmt::Write;
 use vswitch_proto::v1;
 
 /// Which way a packet was going.
-pub(super) fn way(direction: v1::DropDirection) -> &'static str {
+pub(in crate::commands) fn way(direction: v1::DropDirection) -> &'static str {
     match direction {
         v1::DropDirection::Unspecified => "-",
         v1::DropDirection::In => "in",
