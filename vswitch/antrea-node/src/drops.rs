@@ -2,6 +2,7 @@
 
 use super::Antrea;
 use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 use vswitch_antrea::tell::{Naming, Packet};
 use vswitch_antrea::{Category, Claim, Key, ObjectKind, Table, rules_of};
 use vswitch_proto::antrea::v1;
@@ -24,11 +25,30 @@ impl Antrea {
         (holder.kind == ObjectKind::Pod).then(|| holder.name.to_string())
     }
 
+    /// The Pod of this Node with an address.
+    #[must_use]
+    pub fn pod_at(&self, address: &IpAddr) -> Option<String> {
+        let state = self.state.lock();
+        state.node_state.desired().pod_of(address).map(|key| key.name.to_string())
+    }
+
+    /// Name of the Node. None: there is none.
+    #[must_use]
+    pub fn node_name(&self) -> Option<String> {
+        self.state.lock().node_state.node().map(|node| node.name.clone())
+    }
+
     /// The policy and the rule that dropped a packet in a table, by a flow with this cookie. No
     /// rule: the policy isolates the Pod, or several of its rules drop there; which of the two says
-    /// the flag. None: it was no policy, or not one that is there.
+    /// the flag. None: it was no policy, or not one that is there. Of the frame only the first
+    /// bytes may be known: it has `whole` bytes.
     #[must_use]
-    pub fn denied_by(&self, bridge: &str, table: u8, cookie: u64, frame: &[u8]) -> Option<(v1::RuleRef, bool)> {
+    pub fn denied_by(
+        &self,
+        (bridge, table, cookie): (&str, u8, u64),
+        frame: &[u8],
+        whole: usize,
+    ) -> Option<(v1::RuleRef, bool)> {
         let state = self.state.lock();
         let facts = state.node_state.facts()?;
         let is_egress = match Table::by_number(table).filter(|_| facts.node.bridge == bridge)?.stage() {
@@ -37,7 +57,7 @@ impl Antrea {
             _ => return None,
         };
         let isolation = || {
-            let tuple = Packet::read(frame)?.tuple;
+            let tuple = Packet::read_part(frame, whole)?.tuple;
             let own = if is_egress { tuple.source } else { tuple.destination };
             let naming = Naming::new(facts);
             let rule = naming.isolation(naming.pod(&own)?, is_egress, false);

@@ -61,12 +61,26 @@ pub const SAMPLE_BYTES: usize = 128;
 pub const DROP_RATE_DEFAULT: u32 = 10;
 /// What a watcher may ask for.
 pub const DROP_RATE_MAX: u32 = 1000;
-/// Watchers of drops.
-pub const DROP_WATCHERS_MAX: usize = 16;
+/// Watchers of drops: 16 calls, and the switch's own observer.
+pub const DROP_WATCHERS_MAX: usize = 17;
 /// Samples that a slow watcher may fall behind before it is told how many it lost.
 pub const DROP_EVENTS_QUEUED: usize = 1024;
 /// Counters of drops that rise at a time and have a rate: 500 bytes each.
 pub const DROP_RATES_MAX: usize = 8192;
+
+/// Observations that the switch keeps unless `[observe] ring` says another number: some minutes of
+/// drops at the default rate, about 6 MB. Connections have as many places of their own.
+pub const OBSERVE_RING_DEFAULT: usize = 4096;
+/// What `[observe] ring` may say. 0: nothing is observed without a client that follows.
+pub const OBSERVE_RING: std::ops::RangeInclusive<usize> = 0..=65_536;
+/// Calls of `WatchObservations` that follow, and as many that only read what is kept.
+pub const OBSERVE_WATCHERS_MAX: usize = 16;
+/// Names of addresses that an agent may tell: Pods and Services of a big cluster, both families.
+pub const OBSERVE_NAMES_MAX: usize = 262_144;
+/// Bytes of all of them, as in their messages.
+pub const OBSERVE_NAMES_BYTES: usize = 128 << 20;
+/// Names that one call may tell or take away.
+pub const OBSERVE_NAMES_PER_CALL: usize = 8192;
 
 /// Patch ports that one packet may cross (the resubmit depth of Open vSwitch).
 pub const DEPTH_MAX: u32 = 64;

@@ -66,8 +66,14 @@ impl Packet {
     /// later fragment's) are 0.
     #[must_use]
     pub fn read(frame: &[u8]) -> Option<Self> {
+        Self::read_part(frame, frame.len())
+    }
+
+    /// Likewise, of the first bytes of a frame that has `whole` bytes.
+    #[must_use]
+    pub fn read_part(frame: &[u8], whole: usize) -> Option<Self> {
         let mut key = FlowKey::default();
-        let layers = extract(frame, frame.len(), &mut key);
+        let layers = extract(frame, whole.max(frame.len()), &mut key);
         let (source, destination) = match key.get(Field::EthType) {
             ETH_IPV4 => (v4(key.get(Field::NwSrc)), v4(key.get(Field::NwDst))),
             ETH_IPV6 => (v6(key.get(Field::Ipv6Src)), v6(key.get(Field::Ipv6Dst))),

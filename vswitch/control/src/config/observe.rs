@@ -1,10 +1,12 @@
-//! `[observe]`: where the switch shows its metrics, and under which further names.
+//! `[observe]`: where the switch shows its metrics, under which further names, and what it keeps of
+//! what it observed.
 
 use super::document::{Reader, Section, quoted};
 use super::parse::{SOCKET_PATH_MAX, Walk, texts};
 use super::place::ConfigKey;
 use super::value::{Compat, MetricsAddress};
 use std::path::{Path, PathBuf};
+use vswitch_dataplane::limits::OBSERVE_RING;
 
 /// In front of the path of a socket.
 const UNIX: &str = "unix:";
@@ -18,7 +20,11 @@ impl Walk<'_> {
         let reader = &mut self.reader;
         self.config.observe.metrics = metrics(&mut section, reader);
         self.config.observe.compat = compat(&mut section, reader);
-        let known = ["metrics", "compat"];
+        let observe = &mut self.config.observe;
+        let places = *OBSERVE_RING.start() as i128..=*OBSERVE_RING.end() as i128;
+        observe.ring = section.integer(reader, "ring", &places).unwrap_or(observe.ring);
+        observe.ring_connections = section.boolean(reader, "ring_connections").unwrap_or(false);
+        let known = ["metrics", "compat", "ring", "ring_connections"];
         section.finish(reader, &known, &known);
         section.record(reader, &mut self.places, ConfigKey::Observe);
     }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use vswitch_conntrack::Policy;
-use vswitch_dataplane::limits::CONNECTIONS_DEFAULT;
+use vswitch_dataplane::limits::{CONNECTIONS_DEFAULT, OBSERVE_RING_DEFAULT};
 use vswitch_dataplane::meter::Rates;
 use vswitch_dataplane::port::PortConfig;
 use vswitch_dpdk::capabilities::Capabilities;
@@ -181,12 +181,22 @@ pub struct DebugConfig {
 }
 
 /// Section `[observe]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObserveConfig {
     /// Where metrics are shown by HTTP; none: nowhere.
     pub metrics: Option<MetricsAddress>,
     /// Further sets of names that metrics have; each once.
     pub compat: Vec<Compat>,
+    /// Observations that the switch keeps; 0: it observes only while a client follows.
+    pub ring: usize,
+    /// Connections are observed though no client follows.
+    pub ring_connections: bool,
+}
+
+impl Default for ObserveConfig {
+    fn default() -> Self {
+        Self { metrics: None, compat: Vec::new(), ring: OBSERVE_RING_DEFAULT, ring_connections: false }
+    }
 }
 
 /// An address for HTTP.

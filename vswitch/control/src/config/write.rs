@@ -86,6 +86,8 @@ pub(crate) fn fixed(config: &SwitchConfig) -> Vec<(&'static str, Vec<Pair>)> {
     let mut observe = Vec::new();
     observe.extend(config.observe.metrics.as_ref().map(|address| ("metrics", quote(&address.to_string()))));
     observe.push(("compat", array(config.observe.compat.iter().map(|compat| quote(compat.name())))));
+    observe.push(("ring", config.observe.ring.to_string()));
+    observe.push(("ring_connections", config.observe.ring_connections.to_string()));
     let kept = config.process.keep_capabilities;
     let kept = if kept == Capabilities::ALL { vec!["all"] } else { kept.names() };
     vec![

@@ -35,3 +35,18 @@ fn what_is_no_address_is_refused() {
         &["f:2:10: compat: \"hubble\" is no set of names; use some of: ovs, antrea"],
     );
 }
+
+#[test]
+fn the_ring_has_a_size() {
+    let config = good("[observe]\nring = 0\nring_connections = true\n").observe;
+    assert_eq!((config.ring, config.ring_connections), (0, true));
+    let config = good("").observe;
+    assert_eq!((config.ring, config.ring_connections), (4096, false));
+    expect(
+        "[observe]\nring = 65537\nring_connections = 1\n",
+        &[
+            "f:2:8: ring: 65537 is out of range; use 0 to 65536",
+            "f:3:20: ring_connections: is an integer, must be true or false; write ring_connections = true",
+        ],
+    );
+}

@@ -38,6 +38,8 @@ path = "/run/vswitch/read.sock"
 [observe]
 metrics = "unix:/run/vswitch/metrics.sock"
 compat = ["antrea", "ovs"]
+ring = 65536
+ring_connections = true
 [process]
 keep_capabilities = ["all"]
 [[bridge]]
