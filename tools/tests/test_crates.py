@@ -20,6 +20,7 @@ ALLOWED = {
     "vswitch-conntrack": {"vswitch-models"},
     "vswitch-dpdk": {"dpdk-sys", "vswitch-net-types"},
     "vswitch-antrea": {"vswitch-flow", "vswitch-net-types", "vswitch-proto"},
+    "vswitch-observe": {"vswitch-flow", "vswitch-proto"},
     "vswitch-messages": {"vswitch-conntrack", "vswitch-flow", "vswitch-proto"},
     "vswitch-dataplane": {"vswitch-conntrack", "vswitch-dpdk", "vswitch-flow", "vswitch-net-types", "vswitch-quiescence", "vswitch-overlay"},
     "vswitch-control": {"vswitch-conntrack", "vswitch-dataplane", "vswitch-dpdk", "vswitch-flow", "vswitch-net-types", "vswitch-overlay"},
@@ -28,7 +29,7 @@ ALLOWED = {
     },
     "vswitch-api": {
         "vswitch-antrea", "vswitch-antrea-node", "vswitch-conntrack", "vswitch-control", "vswitch-dataplane", "vswitch-dpdk", "vswitch-flow",
-        "vswitch-messages", "vswitch-net-types", "vswitch-proto", "vswitch-overlay",
+        "vswitch-messages", "vswitch-net-types", "vswitch-observe", "vswitch-proto", "vswitch-overlay",
     },
     "vswitchd": {"vswitch-api", "vswitch-control", "vswitch-dpdk"},
     # For tests only: no other crate may have it but as a dev-dependency.

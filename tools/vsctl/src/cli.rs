@@ -12,6 +12,7 @@ mod headings;
 mod listing;
 mod log;
 mod mistakes;
+mod observe;
 mod ovs;
 mod parse;
 mod pipeline;
@@ -30,6 +31,7 @@ pub(crate) use description::{Format, description};
 pub(crate) use doctor::Doctor;
 pub(crate) use drops::{Class, DropFilter, Drops, DropsBy, DropsVerb, Samples};
 pub(crate) use log::Log;
+pub(crate) use observe::{Observe, ObserveFilter, ObserveKind, ObserveOutput, OnlyFilter, TrafficDirection, Verdict};
 pub(crate) use parse::{Manner, format_of, parse, wrong_use};
 pub(crate) use pipeline::{
     Bytes, CacheState, DumpFlows, Id, Lines, Monitor, Names, OptionalText, Pipeline, Testing, Text,
@@ -343,6 +345,15 @@ pub(crate) enum Command {
     Drops(Drops),
     /// Show load, traffic, drops, connections and policies as they change, on the whole screen.
     Top(Top),
+    /// Show who talks to whom, and why not: connections, decisions of policies, refusals and drops,
+    /// with the names of both ends.
+    Observe(Box<Observe>),
+    /// List the names of addresses that an agent has told.
+    Names {
+        /// Only those of this Pod, NAMESPACE/NAME.
+        #[arg(long, value_name = "POD")]
+        pod: Option<String>,
+    },
     /// List why packets are dropped.
     DropReasons,
     /// Show versions, limits and port types of the switch.

@@ -12,8 +12,10 @@ use vswitch_proto::antrea::v1::egress_service_client::EgressServiceClient;
 use vswitch_proto::antrea::v1::event_service_client::EventServiceClient;
 use vswitch_proto::antrea::v1::flow_record_service_client::FlowRecordServiceClient;
 use vswitch_proto::antrea::v1::multicast_service_client::MulticastServiceClient;
+use vswitch_proto::antrea::v1::name_service_client::NameServiceClient;
 use vswitch_proto::antrea::v1::network_policy_service_client::NetworkPolicyServiceClient;
 use vswitch_proto::antrea::v1::node_service_client::NodeServiceClient;
+use vswitch_proto::antrea::v1::observe_service_client::ObserveServiceClient;
 use vswitch_proto::antrea::v1::peer_node_service_client::PeerNodeServiceClient;
 use vswitch_proto::antrea::v1::pod_service_client::PodServiceClient;
 use vswitch_proto::antrea::v1::proxy_service_client::ProxyServiceClient;
@@ -127,6 +129,8 @@ impl Client {
         antrea_traceflows: TraceflowServiceClient,
         antrea_events: EventServiceClient,
         antrea_records: FlowRecordServiceClient,
+        observations: ObserveServiceClient,
+        names: NameServiceClient,
     }
 
     async fn connect(&self) -> Result<Channel, Error> {

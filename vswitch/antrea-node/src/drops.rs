@@ -35,7 +35,7 @@ impl Antrea {
     /// Name of the Node. None: there is none.
     #[must_use]
     pub fn node_name(&self) -> Option<String> {
-        self.state.lock().node_state.node().map(|node| node.name.clone())
+        self.state.lock().node_state.node().map(|(_, node)| node.name.clone())
     }
 
     /// The policy and the rule that dropped a packet in a table, by a flow with this cookie. No

@@ -360,8 +360,8 @@ pub const FRAGMENT_TIMEOUT_MS: u64 = 15_000;
 pub const ANTREA_EVENTS_QUEUED: usize = 65_536;
 /// Bytes of such events, about, that wait for the slowest of all who read a kind.
 pub const ANTREA_EVENTS_BYTES: usize = 16 << 20;
-/// Subscribers to such events, and to flow records: each.
-pub const ANTREA_WATCHERS_MAX: usize = 64;
+/// Subscribers to such events, and to flow records, each: 64 calls, and the switch's own observer.
+pub const ANTREA_WATCHERS_MAX: usize = 65;
 /// Packets that wait for an agent's answer, of each category that it has taken over.
 pub const ANTREA_TO_ANSWER_MAX: usize = 4096;
 /// Packets that wait for others like them, to be told as one log or one denied connection. Beyond,

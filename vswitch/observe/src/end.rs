@@ -1,6 +1,6 @@
 //! What one end of an observation is to be.
 
-use crate::filter::{Reading, name_fits};
+use crate::reading::{Reading, name_fits};
 use std::net::IpAddr;
 use vswitch_proto::antrea::v1::{EndFilter, Name, Observation};
 

@@ -22,14 +22,16 @@ mod make;
 mod names;
 mod packet;
 mod policy;
+mod reading;
 mod ring;
 #[cfg(test)]
 mod testing;
 
-pub use filter::{Filters, VALUES_MAX, Wrong};
+pub use filter::Filters;
 pub use make::Maker;
 pub use names::{Limits, NAME_LEN_MAX, Names, NamesError};
 pub use policy::split_policy;
+pub use reading::{VALUES_MAX, Wrong};
 pub use ring::{Batch, Follower, Ring};
 
 use std::net::IpAddr;

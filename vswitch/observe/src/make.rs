@@ -135,7 +135,7 @@ impl Maker<'_> {
 
     /// A packet that was dropped.
     #[must_use]
-    pub fn drop(&self, sample: DropSample) -> Observation {
+    pub fn drop(&self, sample: &DropSample) -> Observation {
         let whole = usize::try_from(sample.length).unwrap_or_default();
         let headers = packet::read(&sample.packet, whole);
         let known = match sample.direction() {

@@ -156,6 +156,12 @@ impl Follower {
         batch
     }
 
+    /// What came since the last call, a part of it if it is much. None: nothing has.
+    pub fn take_now(&mut self) -> Option<Batch> {
+        let batch = self.take();
+        (!batch.items.is_empty() || batch.behind > 0).then_some(batch)
+    }
+
     /// What comes next, as soon as something does. To be dropped at any time: nothing is lost.
     pub async fn next(&mut self) -> Batch {
         loop {

@@ -136,6 +136,8 @@ const HEADINGS: &[(&str, &[&str])] = &[
             "health",
             "health-show",
             "limits",
+            "observe",
+            "names",
             "drops",
             "drop-reasons",
             "listener-show",

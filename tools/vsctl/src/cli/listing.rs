@@ -30,6 +30,7 @@ const LISTINGS: &[Listing] = &[
     listing("limits", "nothing"),
     listing("log-show", "nothing"),
     listing("drops", "no packet was dropped"),
+    listing("names", "no names: no agent has told any"),
     listing("calls-show", "no calls"),
     listing("listener-show", "no listeners"),
     listing("drop-reasons", "no drop reasons"),

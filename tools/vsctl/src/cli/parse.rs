@@ -7,7 +7,7 @@
 
 use super::description::{Format, OUTPUT, WATCH, description};
 use super::listing::{self, Listing};
-use super::{Cli, arguments, headings, mistakes};
+use super::{Cli, arguments, headings, mistakes, observe};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
@@ -33,7 +33,7 @@ pub(crate) struct Manner {
 ///
 /// They ask for help, or cannot be meant.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    let words = arguments(words);
+    let words = observe::joined(arguments(words));
     let asked = description().try_get_matches_from(&words).and_then(|matches| {
         let mut cli = Cli::from_arg_matches(&matches)?;
         // A socket of the command line goes before an address of the environment.

@@ -17,6 +17,7 @@ mod health;
 mod limits;
 mod listeners;
 mod log;
+mod observe;
 mod perf;
 mod pipeline;
 mod port;
@@ -134,6 +135,7 @@ async fn ask<'a>(client: &'a Client, cli: &'a Cli, out: &'a mut dyn Write) -> Re
             return Ok(Reply::stream(lines));
         }
         Command::Capture(command) => return Ok(Reply::stream(capture::run(client, command, cli, out))),
+        Command::Observe(args) => return Ok(Reply::stream(observe::follow(client, args, cli, out))),
         Command::Drops(command) => return drops::ask(client, command, cli, out).await,
         Command::Top(args) => return top::ask(client, args, cli).await,
         Command::Conntrack(command) => return conntrack::ask(client, command, cli, out).await,
@@ -168,6 +170,7 @@ async fn ask<'a>(client: &'a Client, cli: &'a Cli, out: &'a mut dyn Write) -> Re
         Command::Log { verb } => log::ask(client, verb).await,
         Command::Config { verb } => config::ask(client, verb).await,
         Command::CallsShow => calls::show(client).await,
+        Command::Names { pod } => observe::list(client, pod.as_deref()).await,
         Command::DropReasons => about::drop_reasons(client).await,
         Command::Capabilities => about::capabilities(client).await,
         Command::Health { part } => health::health(client, part.as_deref()).await,

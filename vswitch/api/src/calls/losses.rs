@@ -19,10 +19,12 @@ pub(crate) enum StreamKind {
     Events,
     /// `WatchFlowRecords`.
     Records,
+    /// `WatchObservations`.
+    Observations,
 }
 
 /// Names, by [`StreamKind`].
-const NAMES: [&str; 6] = ["ports", "flows", "packets", "connections", "events", "records"];
+const NAMES: [&str; 7] = ["ports", "flows", "packets", "connections", "events", "records", "observations"];
 
 static LOST: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];
 

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn config(metrics: MetricsAddress) -> ObserveConfig {
-        ObserveConfig { metrics: Some(metrics), compat: vec![Compat::Ovs] }
+        ObserveConfig { metrics: Some(metrics), compat: vec![Compat::Ovs], ..ObserveConfig::default() }
     }
 
     #[test]

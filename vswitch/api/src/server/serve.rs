@@ -8,8 +8,9 @@ use crate::calls::{Calls, CountLayer};
 use crate::metrics::{self, MetricsListener, Page};
 use crate::rights::{GuardLayer, SERVER_PARTS, ServerState};
 use crate::services::{
-    AntreaServices, Bridges, Capabilities, Captures, Configs, Conntracks, Control, Drops, Dummies, Fdbs, Flows, Groups,
-    Listening, Logs, Meters, Packets, Pipelines, Ports, Statistics, Tables, Traces, TunnelSupport, Workers,
+    AddressNames, AntreaServices, Bridges, Capabilities, Captures, Configs, Conntracks, Control, Drops, Dummies, Fdbs,
+    Flows, Groups, Listening, Logs, Meters, Observations, Observer, Packets, Pipelines, Ports, Statistics, Tables,
+    Traces, TunnelSupport, Workers,
 };
 use crate::shares::{CONNECTIONS_MAX, Connections, ShareLayer, Shares};
 use std::future::Future;
@@ -34,8 +35,10 @@ use vswitch_proto::antrea::v1::egress_service_server as antrea_egress;
 use vswitch_proto::antrea::v1::event_service_server as antrea_event;
 use vswitch_proto::antrea::v1::flow_record_service_server as antrea_record;
 use vswitch_proto::antrea::v1::multicast_service_server as antrea_multicast;
+use vswitch_proto::antrea::v1::name_service_server as antrea_name;
 use vswitch_proto::antrea::v1::network_policy_service_server as antrea_policy;
 use vswitch_proto::antrea::v1::node_service_server as antrea_node;
+use vswitch_proto::antrea::v1::observe_service_server as antrea_observe;
 use vswitch_proto::antrea::v1::peer_node_service_server as antrea_peer;
 use vswitch_proto::antrea::v1::pod_service_server as antrea_pod;
 use vswitch_proto::antrea::v1::proxy_service_server as antrea_proxy;
@@ -94,7 +97,7 @@ pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Names under which health is told as a whole: the server's, and each service's. Parts of the
 /// switch have names of their own ([`PARTS`]).
-pub(super) const HEALTH_NAMES: [&str; 33] = [
+pub(super) const HEALTH_NAMES: [&str; 35] = [
     "",
     bridge::SERVICE_NAME,
     port::SERVICE_NAME,
@@ -128,6 +131,8 @@ pub(super) const HEALTH_NAMES: [&str; 33] = [
     antrea_traceflow::SERVICE_NAME,
     antrea_event::SERVICE_NAME,
     antrea_record::SERVICE_NAME,
+    antrea_observe::SERVICE_NAME,
+    antrea_name::SERVICE_NAME,
 ];
 
 /// The service that tells health.
@@ -197,7 +202,9 @@ pub(super) async fn serve_api(
     let control =
         Control::new(switch, Arc::clone(&shares), Arc::clone(&running), Arc::clone(&server), stopping.clone());
     let calls = Arc::new(Calls::new());
-    let router = router(&control, &antrea, running, &calls, health, dummies)?;
+    let observer = Observer::new(control.clone(), Arc::clone(&antrea), running.observing());
+    let observing = tokio::spawn(Arc::clone(&observer).run());
+    let router = router(&control, &antrea, &observer, running, &calls, health, dummies)?;
     let router = http2()
         .layer(CountLayer(Arc::clone(&calls)))
         .layer(GuardLayer::new(Arc::clone(&server.audit)))
@@ -234,7 +241,7 @@ pub(super) async fn serve_api(
     };
     stop.send_replace(true);
     abort.send_replace(true);
-    let tasks = [watching_health, watching_links, writing, reading_igmp, reading_names, tending_wire];
+    let tasks = [watching_health, watching_links, writing, reading_igmp, reading_names, tending_wire, observing];
     for task in tasks.into_iter().chain(showing) {
         task.abort();
         let _ = task.await;
@@ -263,6 +270,7 @@ fn http2() -> Server {
 fn router(
     control: &Control,
     antrea: &Arc<Antrea>,
+    observer: &Arc<Observer>,
     running: Arc<Running>,
     calls: &Arc<Calls>,
     health: HealthServer<impl Health>,
@@ -300,6 +308,8 @@ fn router(
         .egress_service(agents.clone())
         .event_service(agents.clone())
         .flow_record_service(agents.clone())
+        .observe_service(Arc::new(Observations(Arc::clone(observer))))
+        .name_service(Arc::new(AddressNames(Arc::clone(observer))))
         .traffic_control_service(agents.clone())
         .traceflow_service(agents);
     if dummies {

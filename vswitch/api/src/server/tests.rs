@@ -25,6 +25,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_reflection::pb::v1 as reflection;
 use tonic_types::StatusExt;
+use vswitch_control::config::ObserveConfig;
 use vswitch_control::{SwitchConfig, running};
 use vswitch_proto::v1;
 use vswitch_proto::v1::bridge_service_client::BridgeServiceClient;
@@ -39,10 +40,16 @@ async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), future).await.unwrap_or_else(|_| panic!("{what}: not within 60 s"))
 }
 
-/// What clients export and change, of a switch without a file.
+/// What clients export and change, of a switch without a file. Nothing is observed without a
+/// client: tests count who reads.
 fn without_file(switch: &Arc<Double>) -> Arc<running::Running> {
-    let started = running::Started::without_file(SwitchConfig::with_defaults(&[0, 1]), vec![0, 1]);
-    running::Running::new(Arc::<Double>::clone(switch), started)
+    observing(switch, ObserveConfig { ring: 0, ..ObserveConfig::default() })
+}
+
+/// Likewise, of one that observes.
+fn observing(switch: &Arc<Double>, observe: ObserveConfig) -> Arc<running::Running> {
+    let config = SwitchConfig { observe, ..SwitchConfig::with_defaults(&[0, 1]) };
+    running::Running::new(Arc::<Double>::clone(switch), running::Started::without_file(config, vec![0, 1]))
 }
 
 struct Running {
@@ -74,11 +81,15 @@ impl Running {
     /// A function of its own, so that the server is compiled once and not for each test's
     /// `prepare`.
     async fn of(switch: Arc<Double>, state_dir: Option<PathBuf>) -> Self {
+        let running = without_file(&switch);
+        Self::with(switch, state_dir, running).await
+    }
+
+    async fn with(switch: Arc<Double>, state_dir: Option<PathBuf>, running: Arc<running::Running>) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("vswitch.sock");
         let listener = bind(&path).expect("a free path");
         let (shutdown, told) = oneshot::channel();
-        let running = without_file(&switch);
         let server = serve_api(Arc::<Double>::clone(&switch), listener.into(), state_dir, running, None, async {
             let _ = told.await;
         });

@@ -48,9 +48,21 @@ pub(super) fn invalid(errors: &[FieldError]) -> Status {
         false => shown(&error.to_string()).into_owned(),
     };
     let lines: Vec<String> = errors.iter().map(line).collect();
+    let fields: Vec<_> = errors.iter().map(|error| (error.field, error.description())).collect();
+    invalid_lines(&lines, fields.iter().map(|(field, description)| (*field, description.as_str())))
+}
+
+/// Likewise, of fields whose paths are made for the request.
+pub(super) fn invalid_paths<'a>(wrong: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Status {
+    let lines: Vec<_> =
+        wrong.clone().map(|(field, problem)| shown(&format!("{field}: {problem}")).into_owned()).collect();
+    invalid_lines(&lines, wrong)
+}
+
+fn invalid_lines<'a>(lines: &[String], fields: impl Iterator<Item = (&'a str, &'a str)>) -> Status {
     let mut room = VIOLATIONS_LEN_MAX;
-    let violations = errors.iter().map_while(|error| {
-        let violation = FieldViolation::new(error.field, clip(&shown(&error.description()), VIOLATION_LEN_MAX));
+    let violations = fields.map_while(|(field, description)| {
+        let violation = FieldViolation::new(field, clip(&shown(description), VIOLATION_LEN_MAX));
         room = room.checked_sub(violation.field.len() + violation.description.len())?;
         Some(violation)
     });

@@ -41,7 +41,7 @@ mod step;
 pub use apply::{Applied, CONFIRM_MAX, How, Outcome, Source};
 pub use save::SAVE_PAUSE;
 
-use crate::config::{SavedFile, SwitchConfig};
+use crate::config::{ObserveConfig, SavedFile, SwitchConfig};
 use crate::info::SwitchError;
 use crate::switch_api::SwitchApi;
 use apply::Inner;
@@ -161,6 +161,12 @@ impl Running {
     /// Who owns bridges and ports. Once, before the first client.
     pub fn owned_by(&self, owner: Arc<dyn Owner>) {
         let _ = self.owner.set(owner);
+    }
+
+    /// What the switch observes and keeps, since its start.
+    #[must_use]
+    pub fn observing(&self) -> &ObserveConfig {
+        &self.started.config.observe
     }
 
     fn owned(&self) -> Owned {

@@ -30,8 +30,12 @@ mod loops;
 mod malformed;
 mod meters;
 mod node;
+mod observe;
 mod ports;
 mod refusals;
+#[allow(dead_code)] // of others' tests, who do more
+#[path = "../nodes/frame.rs"]
+mod segment;
 mod shares;
 mod storms;
 mod transactions;

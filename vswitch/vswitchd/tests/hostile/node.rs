@@ -11,7 +11,7 @@ use vswitch_proto::antrea::v1::pod_service_client::PodServiceClient;
 use vswitch_proto::antrea::v1::sync_service_client::SyncServiceClient;
 use vswitch_proto::v1::MacAddress;
 
-fn mac(last: u8) -> Option<MacAddress> {
+pub(crate) fn mac(last: u8) -> Option<MacAddress> {
     Some(MacAddress { octets: vec![2, 0, 0, 0, 0, last] })
 }
 

@@ -9,6 +9,7 @@ mod gateway;
 mod host;
 mod multicast;
 mod names;
+mod observing;
 mod restart;
 mod statistics;
 mod telling;
@@ -59,7 +60,12 @@ fn object(pod: v1::Pod) -> v1::Object {
 impl Running {
     /// A secure bridge with a gateway, a tunnel, and ports for two Pods.
     async fn with_node() -> Self {
-        let running = Self::start().await;
+        Self::start().await.and_node().await
+    }
+
+    /// Likewise, of a server that runs.
+    async fn and_node(self) -> Self {
+        let running = self;
         running.add_bridge("br-int").await.expect("a new bridge");
         for name in ["gw0", "tun0", "web", "db"] {
             running.add_port("br-int", internal(name)).await.expect("a new port");

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 use vswitch_antrea_node::Antrea;
-use vswitch_control::drops::{DropCount, explain};
+use vswitch_control::drops::{DropCount, DropEvent, explain};
 use vswitch_dataplane::limits::{DROP_RATE_DEFAULT, DROP_RATE_MAX};
 use vswitch_dataplane::observe::Direction;
 use vswitch_dataplane::port::FieldError;
@@ -52,6 +52,36 @@ fn count(count: DropCount, pods: &HashMap<String, String>) -> v1::PortDrops {
             last_60s: rates.last_60s,
         }),
         external_ids: count.external_ids,
+    }
+}
+
+/// A packet that was dropped: with the policy of the rule that decided, and the Pod of the port.
+pub(super) fn sample(antrea: &Antrea, event: &DropEvent) -> v1::DropSample {
+    let denied = event.decider.as_ref().and_then(|decider| {
+        antrea.denied_by((&decider.bridge, decider.table, decider.cookie?), &event.bytes, event.len)
+    });
+    let (rule, default_deny) = denied.unwrap_or_default();
+    let decider = event.decider.as_ref().map(|decider| v1::DropDecider {
+        bridge: decider.bridge.clone(),
+        table: decider.table.into(),
+        table_name: decider.table_name.clone(),
+        cookie: decider.cookie,
+        policy: rule.policy,
+        policy_rule: rule.rule,
+        default_deny,
+    });
+    v1::DropSample {
+        reason: event.reason.name().to_owned(),
+        class: event.reason.class().name().to_owned(),
+        bridge: event.bridge.clone(),
+        port: event.port.clone(),
+        direction: direction(event.direction).into(),
+        core: event.core,
+        unix_ms: event.unix_ms,
+        length: u32::try_from(event.len).unwrap_or(u32::MAX),
+        packet: event.bytes.clone(),
+        decider,
+        pod: antrea.pod_of_port(&event.port).unwrap_or_default(),
     }
 }
 

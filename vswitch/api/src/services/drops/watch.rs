@@ -62,7 +62,7 @@ impl Watch {
         }
     }
 
-    async fn sample(&mut self, event: &DropEvent) -> Option<Update> {
+    async fn sample(&mut self, event: &Arc<DropEvent>) -> Option<Update> {
         if !self.filter.allows(&event.bridge, &event.port, event.reason) {
             return None;
         }
@@ -70,20 +70,9 @@ impl Watch {
             *self.left_out.entry(event.reason).or_default() += 1;
             return None;
         }
-        let (decider, pod) = self.names(event).await;
-        Some(Update::Sample(v1::DropSample {
-            reason: event.reason.name().to_owned(),
-            class: event.reason.class().name().to_owned(),
-            bridge: event.bridge.clone(),
-            port: event.port.clone(),
-            direction: super::direction(event.direction).into(),
-            core: event.core,
-            unix_ms: event.unix_ms,
-            length: u32::try_from(event.len).unwrap_or(u32::MAX),
-            packet: event.bytes.clone(),
-            decider,
-            pod,
-        }))
+        let (antrea, event) = (Arc::clone(&self.antrea), Arc::clone(event));
+        // Only a switch that fails has no answer.
+        self.control.read(move |_| Update::Sample(super::sample(&antrea, &event))).await.ok()
     }
 
     /// Whether the reason has some of its second left.
@@ -95,29 +84,6 @@ impl Watch {
         }
         had.1 += 1;
         had.1 <= self.rate
-    }
-
-    /// The rule with the policy that it is of, and the Pod of the port.
-    async fn names(&self, event: &DropEvent) -> (Option<v1::DropDecider>, String) {
-        let mut message = event.decider.as_ref().map(|decider| v1::DropDecider {
-            bridge: decider.bridge.clone(),
-            table: decider.table.into(),
-            table_name: decider.table_name.clone(),
-            cookie: decider.cookie,
-            ..v1::DropDecider::default()
-        });
-        let (antrea, decider, port) = (Arc::clone(&self.antrea), event.decider.clone(), event.port.clone());
-        let frame = event.bytes.clone();
-        let named = self.control.read(move |_| {
-            let denied =
-                decider.and_then(|decider| antrea.denied_by(&decider.bridge, decider.table, decider.cookie?, &frame));
-            (denied, antrea.pod_of_port(&port))
-        });
-        let (denied, pod) = named.await.unwrap_or_default();
-        if let (Some(message), Some((rule, default_deny))) = (&mut message, denied) {
-            (message.policy, message.policy_rule, message.default_deny) = (rule.policy, rule.rule, default_deny);
-        }
-        (message, pod.unwrap_or_default())
     }
 
     /// What was not told since this began, if it is news.

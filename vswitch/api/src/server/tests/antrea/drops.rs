@@ -13,7 +13,7 @@ use vswitch_proto::v1::drop_service_client::DropServiceClient;
 use vswitch_proto::v1::watch_drops_response::Update;
 use vswitch_proto::v1::{DropSample, WatchDropsRequest};
 
-fn policies(isolating: &[&str]) -> Vec<v1::Object> {
+pub(super) fn policies(isolating: &[&str]) -> Vec<v1::Object> {
     let object = |object| v1::Object { object: Some(object) };
     let group = v1::AppliedToGroup { name: "web".to_owned(), pods: vec!["default/web".to_owned()], services: vec![] };
     let deny = v1::Rule {
@@ -51,7 +51,7 @@ fn policies(isolating: &[&str]) -> Vec<v1::Object> {
 }
 
 /// UDP to or from web (10.10.0.24).
-fn packet(to_web: bool) -> Vec<u8> {
+pub(super) fn packet(to_web: bool) -> Vec<u8> {
     let (other, web) = ([10, 20, 0, 1], [10, 10, 0, 24]);
     let (from, to) = if to_web { (other, web) } else { (web, other) };
     let mut packet = vec![2, 0, 0, 0, 0, 25, 2, 0, 0, 0, 0, 24, 8, 0];
@@ -63,7 +63,7 @@ fn packet(to_web: bool) -> Vec<u8> {
 
 impl Running {
     /// Flows of a table that drop.
-    fn denials(&self, table: Table) -> Vec<FlowSpec> {
+    pub(super) fn denials(&self, table: Table) -> Vec<FlowSpec> {
         let flows = self.switch.flows("br-int", &FlowFilter::default()).expect("flows");
         let flows = flows.into_iter().map(|info| info.flow);
         flows.filter(|flow| flow.table == table.number() && flow.priority > 0).collect()
@@ -73,6 +73,17 @@ impl Running {
     async fn dropped_by(&self, flow: &FlowSpec, packet: &[u8]) -> DropSample {
         let mut service = DropServiceClient::new(self.channel.clone());
         let mut stream = service.watch_drops(WatchDropsRequest::default()).await.expect("a stream").into_inner();
+        self.drop_by(flow, packet);
+        loop {
+            let message = soon("a sample", stream.message()).await.expect("no error").expect("no end");
+            if let Some(Update::Sample(sample)) = message.update {
+                return sample;
+            }
+        }
+    }
+
+    /// As if a packet had been dropped by a flow: tells those who watch.
+    pub(super) fn drop_by(&self, flow: &FlowSpec, packet: &[u8]) {
         let place = DropPlace { port: 0, name: "pweb".to_owned(), bridge: "br-int".to_owned() };
         let drops = Drops::new(&place.into(), Direction::In, &self.switch.drop_sampler);
         self.switch.drop_sampler.set_now(vswitch_dataplane::time::Millis::now());
@@ -96,12 +107,6 @@ impl Running {
             bytes: sample.bytes().to_vec(),
             decider: Some(decider.clone()),
         });
-        loop {
-            let message = soon("a sample", stream.message()).await.expect("no error").expect("no end");
-            if let Some(Update::Sample(sample)) = message.update {
-                return sample;
-            }
-        }
     }
 }
 

@@ -40,7 +40,7 @@ impl Running {
     }
 
     /// Hands a packet to those who read a controller's.
-    fn hand_in(&self, controller: u16, metadata: &[(Field, u128)], packet: &[u8]) {
+    pub(super) fn hand_in(&self, controller: u16, metadata: &[(Field, u128)], packet: &[u8]) {
         let mut key = FlowKey::default();
         metadata.iter().for_each(|(field, value)| key.set(*field, *value));
         let packet_in = PacketIn {
@@ -62,7 +62,7 @@ impl Running {
         }
     }
 
-    fn distribute(&self) {
+    pub(super) fn distribute(&self) {
         self.switch.connection_events.distribute(self.switch.conntrack.tracker());
     }
 }
@@ -93,13 +93,13 @@ fn packet(port: u8) -> Vec<u8> {
 }
 
 /// Registers of a packet that isolation of egress denied: logged and recorded.
-fn denied() -> Vec<(Field, u128)> {
+pub(super) fn denied() -> Vec<(Field, u128)> {
     let table = vswitch_antrea::Table::EgressDefaultRule.number();
     vec![(Field::Reg0, 5_u128 << 25 | 1 << 11 | 3), (Field::Reg2, table.into())]
 }
 
 /// A K8s policy that isolates web, and the group that it is applied to.
-fn isolation() -> Vec<v1::Object> {
+pub(super) fn isolation() -> Vec<v1::Object> {
     use v1::object::Object;
     let group = v1::AppliedToGroup { name: "web".to_owned(), pods: vec!["default/web".to_owned()], services: vec![] };
     let policy = v1::NetworkPolicy {
@@ -215,13 +215,13 @@ async fn what_cannot_be_watched_is_refused() {
 }
 
 /// A Node whose Pods have the addresses of [`connect`]: 10.0.0.1 is web's.
-fn near() -> v1::NodeConfig {
+pub(super) fn near() -> v1::NodeConfig {
     let mut near = v1::NodeConfig { pod_cidrs: vec!["10.0.0.0/24".to_owned()], record_denied: true, ..node() };
     near.gateway.as_mut().expect("a gateway").addresses = vec!["10.0.0.254".to_owned()];
     near
 }
 
-fn web() -> v1::Object {
+pub(super) fn web() -> v1::Object {
     object(v1::Pod { addresses: vec!["10.0.0.1".to_owned()], ..pod("web", 24) })
 }
 
