@@ -36,6 +36,8 @@ pub struct Agent {
     settled: BTreeSet<(String, String)>,
     /// What documents say counts. (With `--strict` it may not.)
     counts: bool,
+    /// Grows with each change of what counts.
+    changes: u64,
     /// Where what is known is saved for the next run.
     saved: Option<Saved>,
 }
@@ -65,6 +67,7 @@ impl Agent {
             held: BTreeSet::new(),
             settled: BTreeSet::new(),
             counts: true,
+            changes: 0,
             saved: None,
         }
     }
@@ -148,6 +151,7 @@ impl Agent {
             return false; // what was before stays
         }
         self.model = model;
+        self.changes += 1;
         projection.keep_failed(&self.projection);
         if projection.node.is_none() {
             projection.node = self.projection.node.take();
@@ -216,8 +220,12 @@ impl Agent {
         crate::assign::lacking(&self.model)
     }
 
+    /// Grows with each change of the model and the projection.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// What all documents declare.
-    #[cfg(feature = "cluster")]
     pub(crate) fn model(&self) -> &Model {
         &self.model
     }

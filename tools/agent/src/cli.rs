@@ -82,7 +82,7 @@ pub struct Cli {
     /// Serve no health check NodePorts: somebody else does, such as kube-proxy.
     #[arg(long)]
     pub no_health_checks: bool,
-    /// Answer /livez and /readyz at this address, such as 127.0.0.1:9478.
+    /// Answer /livez, /readyz and /metrics at this address, such as 127.0.0.1:9478.
     #[arg(long, value_name = "ADDR", requires = "documents", conflicts_with_all = ["once", "print"])]
     pub health: Option<SocketAddr>,
     /// Serve the CNI plug-in on this socket: it makes interfaces and ports of Pods of this Node.

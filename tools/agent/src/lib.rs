@@ -7,7 +7,7 @@
 //! `resolve` finds out what selectors mean, `project` what the Node's switch has to know, `drive`
 //! tells it. `health` answers load balancers, `probe` a kubelet. `cni` gives Pods their ports, and
 //! `attach` writes them into the Pods' documents. `devices` gives containers directories for
-//! vhost-user sockets. `serving` is what the agent does for the cluster beside its switch.
+//! vhost-user sockets. `names` tells the switch what addresses are called. `serving` is what the agent does for the cluster beside its switch.
 #![forbid(unsafe_code)]
 
 pub mod agent;
@@ -30,6 +30,7 @@ mod last_failure;
 #[cfg(feature = "cluster")]
 pub mod lease;
 pub mod model;
+pub mod names;
 pub mod pools;
 pub mod probe;
 pub mod problem;
@@ -42,6 +43,7 @@ pub mod serving;
 pub mod signals;
 pub mod source;
 pub mod sources;
+pub mod status;
 #[cfg(feature = "cluster")]
 pub mod traceflow;
 pub mod vhost_dir;

@@ -1,4 +1,4 @@
-//! `/livez` and `/readyz`: what a kubelet asks the agent.
+//! `/livez` and `/readyz`: what a kubelet asks the agent. `/metrics`: what Prometheus asks.
 //!
 //! The agent is live while its loop turns. It is ready once the switch has everything, and while
 //! each kind of the cluster can be followed, but for two minutes.
@@ -7,8 +7,10 @@
 
 use crate::health::{Permits, respond};
 use crate::sources::Following;
+use crate::status::Status;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use std::io;
 use std::net::SocketAddr;
@@ -25,9 +27,13 @@ const TURN_MAX: Duration = Duration::from_secs(120);
 /// How long to wait if no connection can be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// The type of what `/metrics` answers: Prometheus takes nothing without one.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 /// How the agent is.
 #[derive(Debug)]
 pub struct Condition {
+    status: Arc<Status>,
     turned: Mutex<Instant>,
     is_synced: AtomicBool,
     following: Following,
@@ -36,7 +42,13 @@ pub struct Condition {
 impl Condition {
     /// Of an agent that begins.
     pub fn new(following: Following) -> Self {
-        Self { turned: Mutex::new(Instant::now()), is_synced: AtomicBool::new(false), following }
+        let turned = Mutex::new(Instant::now());
+        Self { status: Arc::default(), turned, is_synced: AtomicBool::new(false), following }
+    }
+
+    /// What is counted.
+    pub fn status(&self) -> &Arc<Status> {
+        &self.status
     }
 
     /// The loop turns. `is_synced`: the switch has everything.
@@ -65,8 +77,14 @@ impl Condition {
         let wrong = match (request.method(), request.uri().path()) {
             (&Method::GET | &Method::HEAD, "/livez") => self.stuck(Instant::now()),
             (&Method::GET | &Method::HEAD, "/readyz") => self.stuck(Instant::now()).or_else(|| self.unready()),
+            (&Method::GET | &Method::HEAD, "/metrics") => {
+                let mut response = Response::new(Full::new(Bytes::from(self.status.metrics())));
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));
+                return response;
+            }
             _ => {
-                let mut response = Response::new(Full::new(Bytes::from_static(b"/livez and /readyz are here\n")));
+                let here = Bytes::from_static(b"/livez, /readyz and /metrics are here\n");
+                let mut response = Response::new(Full::new(here));
                 *response.status_mut() = StatusCode::NOT_FOUND;
                 return response;
             }
@@ -91,7 +109,7 @@ impl Probe {
     /// The address cannot be bound.
     pub async fn open(address: SocketAddr, condition: Arc<Condition>) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
-        tracing::info!("/livez and /readyz are at {}", listener.local_addr()?);
+        tracing::info!("/livez, /readyz and /metrics are at {}", listener.local_addr()?);
         Ok(Self { task: tokio::spawn(accept(listener, condition)) })
     }
 }
@@ -142,6 +160,7 @@ mod tests {
         condition.turn(true);
         condition.turn(false);
         assert_eq!([ask("/livez").await, ask("/readyz").await], ["200", "200"], "once is enough");
+        assert_eq!(ask("/metrics").await, "200");
         assert!(condition.stuck(Instant::now() + TURN_MAX * 2).is_some());
     }
 }

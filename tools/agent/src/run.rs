@@ -8,6 +8,7 @@ use crate::devices::{self, Devices, Used};
 use crate::drive::{DriveError, Driver, Options, Report, Standing};
 use crate::health::Checks;
 use crate::host::run as host;
+use crate::names::Names;
 use crate::probe::{Condition, Probe};
 use crate::problem::Problem;
 use crate::project::text;
@@ -110,7 +111,8 @@ async fn manifests(cli: &Cli, node: &str, out: &mut (dyn Write + Send)) -> u8 {
         let checks = (!cli.no_health_checks).then(Checks::default);
         let serving = Serving::start(cli, node, &following);
         let devices = offering(cli, cni.as_ref());
-        let health = Health { checks, forwards: false, problems: BTreeSet::new(), condition, serving, devices };
+        let names = Names::start(cli.socket.clone(), Arc::clone(condition.status()));
+        let health = Health { checks, forwards: false, problems: BTreeSet::new(), condition, serving, devices, names };
         watch(&mut agent, &mut driver, &mut told, (health, cni), (period, &wake)).await
     }
 }
@@ -158,6 +160,7 @@ struct Health {
     condition: Arc<Condition>,
     serving: Serving,
     devices: Option<Devices>,
+    names: Names,
 }
 
 impl Health {
@@ -249,6 +252,7 @@ async fn watch(
             cni.announce();
         }
         health.serving.follow(agent, told.all(), is_ready.then_some(&*driver));
+        health.names.follow(agent);
         // What is refused as a whole, a large sync perhaps, is not sent again each period, nor at
         // each change.
         refusals = if refusals == was_refused { 0 } else { refusals.min(REFUSED_MAX) };

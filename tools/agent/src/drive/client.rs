@@ -188,7 +188,6 @@ async fn connect(socket: &Path, endpoint: &Endpoint) -> Result<Channel, DriveErr
 }
 
 /// A connection to the switch for calls that last: they have no time limit.
-#[cfg(feature = "cluster")]
 pub(crate) async fn channel(socket: &Path) -> Result<Channel, DriveError> {
     connect(socket, &endpoint(socket)?).await
 }

@@ -8,9 +8,7 @@ mod session;
 
 use crate::problem::{Origin, Problem};
 use crate::project::{Key, Projection};
-pub(crate) use client::Client;
-#[cfg(feature = "cluster")]
-pub(crate) use client::channel;
+pub(crate) use client::{Client, channel};
 use session::{Change, Session};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

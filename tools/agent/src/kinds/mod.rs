@@ -18,6 +18,7 @@ mod names;
 pub mod node;
 pub mod node_config;
 pub mod node_port_local;
+pub mod owner;
 mod partial;
 pub mod pod;
 mod read;
@@ -34,6 +35,7 @@ mod unserved;
 pub mod wellformed;
 
 use crate::problem::Origin;
+use owner::Owner;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -66,6 +68,9 @@ pub struct Meta {
     pub uid: String,
     /// It is about to go.
     pub deletion_timestamp: Option<String>,
+    /// Of a Pod, its controller; from `ownerReferences`. No document has a field of this name.
+    #[serde(default, rename = "vswitch.io/owner", skip_serializing_if = "Owner::is_none")]
+    pub owner: Owner,
 }
 
 impl Meta {

@@ -4,6 +4,7 @@ use super::guess::guessed;
 use super::lists::unrolled;
 use super::misspelt::{labels_of, meant, needed_of, sources_of};
 use super::names::{is_name, wrong_labels};
+use super::owner::Owner;
 use super::partial::{self, ParseBody, body, quoted};
 use super::ruled::{self, ADMIN_GROUP, Class, WrongPolicy};
 use super::wellformed::{is_domain, is_domain_label};
@@ -352,6 +353,7 @@ pub(super) fn meta(
     (kind, is_namespaced): (&str, bool),
     unknown: &mut Vec<FieldError>,
 ) -> Result<Meta, FieldError> {
+    let owner = if kind == "Pod" { Owner::of(tree) } else { Owner::default() };
     tree.strip(&["metadata"], &META_IGNORED);
     let line = tree.line;
     let metadata = tree.get_mut("metadata").ok_or_else(|| FieldError::new(line, "metadata", "is required"))?;
@@ -364,6 +366,7 @@ pub(super) fn meta(
     let meta = typed_without_unknown(metadata, &mut of_meta).map_err(below);
     unknown.extend(of_meta.into_iter().map(below));
     let mut meta: Meta = meta?;
+    meta.owner = owner;
     let wrong = |field: &str, reason: String| FieldError::new(metadata.line, &format!("metadata.{field}"), reason);
     if !is_name(kind, &meta.name) {
         return Err(wrong("name", format!("{:?} is no name", meta.name)));

@@ -15,7 +15,7 @@ mod multicast;
 pub mod net;
 pub mod nodes;
 pub mod own;
-mod pods;
+pub(crate) mod pods;
 pub mod rule;
 pub mod selector;
 pub mod services;

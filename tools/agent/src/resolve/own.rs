@@ -106,7 +106,7 @@ pub fn gateways(node: &Item<NodeBody>) -> Vec<String> {
 }
 
 /// Addresses of a Node, and of its gateway.
-pub(super) fn addresses(node: &Item<NodeBody>) -> Vec<String> {
+pub(crate) fn addresses(node: &Item<NodeBody>) -> Vec<String> {
     let own = ["InternalIP", "ExternalIP"].into_iter().flat_map(|kind| node.body.addresses(kind));
     own.chain(gateways(node)).collect()
 }

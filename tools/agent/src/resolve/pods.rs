@@ -34,7 +34,7 @@ pub(super) fn lacks(item: &Item<pod::PodBody>) -> Vec<Problem> {
 }
 
 /// Addresses of a Pod: its status', or of the annotation `vswitch/addresses`.
-pub(super) fn addresses(item: &Item<pod::PodBody>) -> Vec<String> {
+pub(crate) fn addresses(item: &Item<pod::PodBody>) -> Vec<String> {
     let status = &item.body.status;
     if let Some(text) = item.meta.annotation("addresses") {
         return text.split(',').map(|address| address.trim().to_owned()).filter(|a| !a.is_empty()).collect();

@@ -4,6 +4,7 @@
 
 #![allow(unreachable_pub)] // a program has no other crate that it could be reached from
 
+mod address_names;
 mod addresses;
 mod admin_policies;
 mod attached;
