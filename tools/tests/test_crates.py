@@ -18,6 +18,7 @@ ALLOWED = {
     "vswitch-overlay": set(),
     "vswitch-flow": {"vswitch-net-types"},
     "vswitch-conntrack": {"vswitch-models"},
+    "vswitch-flow-export": set(),
     "vswitch-dpdk": {"dpdk-sys", "vswitch-net-types"},
     "vswitch-antrea": {"vswitch-flow", "vswitch-net-types", "vswitch-proto"},
     "vswitch-observe": {"vswitch-flow", "vswitch-proto"},
@@ -35,7 +36,7 @@ ALLOWED = {
     # For tests only: no other crate may have it but as a dev-dependency.
     "vswitch-testkit": {"vswitch-conntrack", "vswitch-control", "vswitch-dataplane", "vswitch-flow", "vswitch-overlay"},
     "vsctl": {"vswitch-net-types", "vswitch-proto", "vswitch-overlay"},
-    "vswitch-agent": {"vswitch-net-types", "vswitch-proto"},
+    "vswitch-agent": {"vswitch-flow-export", "vswitch-net-types", "vswitch-proto"},
     # Likewise for tests only.
     "vswitch-testapi": set(),
     "vswitch-cni": {"vswitch-proto"},
