@@ -33,7 +33,7 @@ OTHERS = {
         "extraConfig": '[[bridge]]\nname = "br-ex"\n',
         "perNode": {"n1": "[dpdk]\nmemory_mb = 64\n"},
     },
-    "agent": {"apiServer": {"host": "192.0.2.1", "port": 6443}},
+    "agent": {"apiServer": {"host": "192.0.2.1", "port": 6443}, "flowExport": {"a": "grpc:192.0.2.9:14739"}, "flowExportSecret": "flows"},
     "devicePlugin": {"devices": 0},
     "security": {"appArmorField": False},
 }
@@ -141,6 +141,7 @@ class Schemas(unittest.TestCase):
             ({"switch": {"hugepagesMiB": 3}}, "none of the choices"),
             ({"switch": {"perNode": {"n1": 1}}}, "is no string"),
             ({"agent": {"apiServer": {"port": 0}}}, "out of range"),
+            ({"agent": {"flowExport": {"a": "udp:h:1"}}}, "does not match"),
             ({"cni": {"binDir": "opt"}}, "does not match"),
             ({"devicePlugin": {"devices": 1025}}, "out of range"),
             ({"switches": {}}, "switches is unknown"),
@@ -151,7 +152,7 @@ class Schemas(unittest.TestCase):
 
     def test_values_that_pages_name_are_there(self):
         values, named = Chart(CHART).values, set()
-        for page in ("kubernetes", "kubevirt", "dpdk-pod"):
+        for page in ("kubernetes", "kubevirt", "dpdk-pod", "flow-export"):
             text = (ROOT / "docs" / f"{page}.md").read_text()
             named |= set(re.findall(r"(?:`|--set )((?:image|switch|agent|cni|devicePlugin|nodeConfig|security)\.[\w.]+)", text))
         self.assertGreater(len(named), 5)

@@ -1,6 +1,7 @@
 //! The arguments.
 
 use crate::devices::DEVICES_MAX;
+use crate::export::{self, Target};
 use clap::{ArgGroup, Parser};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -85,6 +86,25 @@ pub struct Cli {
     /// Answer /livez, /readyz and /metrics at this address, such as 127.0.0.1:9478.
     #[arg(long, value_name = "ADDR", requires = "documents", conflicts_with_all = ["once", "print"])]
     pub health: Option<SocketAddr>,
+    /// Send flows there: ipfix:udp:HOST:PORT, ipfix:tcp:HOST:PORT, or grpc:HOST:PORT of Antrea's
+    /// Flow Aggregator. May be given four times.
+    #[arg(long, value_name = "TARGET", requires = "documents", conflicts_with_all = ["once", "print"])]
+    pub flow_export: Vec<Target>,
+    /// Time between two flows of a connection that has packets, 1s to 1440m.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = export::seconds, requires = "flow_export")]
+    pub flow_export_active: u32,
+    /// Time without packets after which a connection has a last flow until it has packets again.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = export::seconds, requires = "flow_export")]
+    pub flow_export_idle: u32,
+    /// Certificates in PEM of those who sign collectors of gRPC. Without it gRPC has no TLS.
+    #[arg(long, value_name = "PATH", requires = "flow_export")]
+    pub flow_export_ca: Option<PathBuf>,
+    /// Certificate in PEM that the agent shows collectors of gRPC.
+    #[arg(long, value_name = "PATH", requires_all = ["flow_export_ca", "flow_export_key"])]
+    pub flow_export_cert: Option<PathBuf>,
+    /// Key in PEM of that certificate.
+    #[arg(long, value_name = "PATH", requires = "flow_export_cert")]
+    pub flow_export_key: Option<PathBuf>,
     /// Serve the CNI plug-in on this socket: it makes interfaces and ports of Pods of this Node.
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = DEFAULT_CNI, requires = "node",
           conflicts_with_all = ["once", "print"])]

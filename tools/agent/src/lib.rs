@@ -7,7 +7,8 @@
 //! `resolve` finds out what selectors mean, `project` what the Node's switch has to know, `drive`
 //! tells it. `health` answers load balancers, `probe` a kubelet. `cni` gives Pods their ports, and
 //! `attach` writes them into the Pods' documents. `devices` gives containers directories for
-//! vhost-user sockets. `names` tells the switch what addresses are called. `serving` is what the agent does for the cluster beside its switch.
+//! vhost-user sockets. `names` tells the switch what addresses are called. `export`
+//! sends flows to collectors. `serving` is what the agent does for the cluster beside its switch.
 #![forbid(unsafe_code)]
 
 pub mod agent;
@@ -20,6 +21,7 @@ pub mod cli;
 pub mod cni;
 pub mod devices;
 pub mod drive;
+pub mod export;
 #[cfg(feature = "cluster")]
 pub mod feedback;
 mod hash;

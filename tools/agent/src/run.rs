@@ -6,6 +6,7 @@ use crate::cli::Cli;
 use crate::cni::{Cni, Directories, Outcome};
 use crate::devices::{self, Devices, Used};
 use crate::drive::{DriveError, Driver, Options, Report, Standing};
+use crate::export::{self, Export};
 use crate::health::Checks;
 use crate::host::run as host;
 use crate::names::Names;
@@ -57,6 +58,10 @@ pub async fn run(cli: &Cli, out: &mut (dyn Write + Send)) -> u8 {
 
 /// Tells the switch what manifests and the cluster declare.
 async fn manifests(cli: &Cli, node: &str, out: &mut (dyn Write + Send)) -> u8 {
+    if cli.flow_export.len() > export::TARGETS_MAX {
+        tracing::error!("--flow-export: {} targets: give {} at most", cli.flow_export.len(), export::TARGETS_MAX);
+        return WRONG;
+    }
     let options = Options { is_strict: cli.strict, opens_anyway: cli.open_anyway };
     let wake = Arc::new(Notify::new());
     let (mut agent, following) = match sources::open(cli, node, options, &wake).await {
@@ -112,7 +117,9 @@ async fn manifests(cli: &Cli, node: &str, out: &mut (dyn Write + Send)) -> u8 {
         let serving = Serving::start(cli, node, &following);
         let devices = offering(cli, cni.as_ref());
         let names = Names::start(cli.socket.clone(), Arc::clone(condition.status()));
-        let health = Health { checks, forwards: false, problems: BTreeSet::new(), condition, serving, devices, names };
+        let export = exporting(cli, node, &condition);
+        let problems = BTreeSet::new();
+        let health = Health { checks, forwards: false, problems, condition, serving, devices, names, export };
         watch(&mut agent, &mut driver, &mut told, (health, cni), (period, &wake)).await
     }
 }
@@ -130,6 +137,24 @@ fn offering(cli: &Cli, cni: Option<&Cni>) -> Option<Devices> {
     let kubelet = cli.device_plugin.as_ref()?;
     let used = cni.map_or_else(|| Used::by(|_| false), |cni| Used::by(cni.uses()));
     Some(Devices::start(devices::Config::new(kubelet, cli.vhost_devices, &cli.vhost_dir, used)))
+}
+
+/// The export of flows, if it is asked for.
+fn exporting(cli: &Cli, node: &str, condition: &Condition) -> Option<Export> {
+    if cli.flow_export.is_empty() {
+        return None;
+    }
+    let config = export::Config {
+        targets: cli.flow_export.clone(),
+        active_seconds: cli.flow_export_active,
+        idle_seconds: cli.flow_export_idle,
+        tls: export::Tls {
+            ca: cli.flow_export_ca.clone(),
+            certificate: cli.flow_export_cert.clone(),
+            key: cli.flow_export_key.clone(),
+        },
+    };
+    Some(Export::start(&config, node, cli.socket.clone(), condition.status()))
 }
 
 /// Tells the server of the plug-in what became of the attachments of a change.
@@ -161,6 +186,7 @@ struct Health {
     serving: Serving,
     devices: Option<Devices>,
     names: Names,
+    export: Option<Export>,
 }
 
 impl Health {
@@ -252,7 +278,11 @@ async fn watch(
             cni.announce();
         }
         health.serving.follow(agent, told.all(), is_ready.then_some(&*driver));
-        health.names.follow(agent);
+        if let Some(book) = health.names.follow(agent)
+            && let Some(export) = &health.export
+        {
+            export.follow(agent, book);
+        }
         // What is refused as a whole, a large sync perhaps, is not sent again each period, nor at
         // each change.
         refusals = if refusals == was_refused { 0 } else { refusals.min(REFUSED_MAX) };

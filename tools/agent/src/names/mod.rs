@@ -52,33 +52,30 @@ impl Names {
         Self { book, status, changes: None, due: None, task }
     }
 
-    /// Takes over what the documents declare now.
-    pub fn follow(&mut self, agent: &Agent) {
+    /// Takes over what the documents declare now. Returns the book, if one was made.
+    pub fn follow(&mut self, agent: &Agent) -> Option<Arc<Book>> {
         let begin = Instant::now();
         if self.changes == Some(agent.changes()) || self.due.is_some_and(|due| begin < due) {
-            return;
+            return None;
         }
         self.changes = Some(agent.changes());
-        self.tell(Book::of(agent.model()));
+        let book = Arc::new(Book::of(agent.model()));
+        self.tell(&book);
         self.due = Some(Instant::now() + PERIOD.max(begin.elapsed() * SHARE));
+        Some(book)
     }
 
     /// Leaves a book for the task.
-    pub fn tell(&self, book: Book) {
+    pub fn tell(&self, book: &Arc<Book>) {
         self.status.names.known.store(book.len() as u64, Ordering::Relaxed);
         self.status.names.left_out.store(book.left_out() as u64, Ordering::Relaxed);
         self.book.send_if_modified(|old| {
-            let is_new = old.as_deref() != Some(&book);
+            let is_new = old.as_ref() != Some(book);
             if is_new {
-                *old = Some(Arc::new(book));
+                *old = Some(Arc::clone(book));
             }
             is_new
         });
-    }
-
-    /// The newest book. None: there was none yet.
-    pub fn books(&self) -> watch::Receiver<Option<Arc<Book>>> {
-        self.book.subscribe()
     }
 }
 

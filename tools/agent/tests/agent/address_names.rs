@@ -155,10 +155,10 @@ async fn a_switch_hears_all_names_then_changes_and_all_again_when_it_has_lost_th
     let _server = serve(&socket, Some(keeper.clone()));
     let status = Arc::new(status::Status::default());
     let names = Names::start(socket, Arc::clone(&status));
-    names.tell(few(&[("p", "10.0.0.1"), ("q", "fd00::1")]));
+    names.tell(&Arc::new(few(&[("p", "10.0.0.1"), ("q", "fd00::1")])));
     keeper.until("all names", |kept| kept.calls.contains(&(2, true))).await;
     assert_eq!(keeper.pods(), ["10.0.0.1 p", "fd00::1 q"], "the earlier agent's name is gone");
-    names.tell(few(&[("p", "10.0.0.1"), ("r", "10.0.0.2")]));
+    names.tell(&Arc::new(few(&[("p", "10.0.0.1"), ("r", "10.0.0.2")])));
     keeper.until("a change", |kept| kept.calls.contains(&(1, false))).await;
     keeper.until("a name that went", |kept| !kept.names.contains_key("fd00::1")).await;
     assert_eq!(keeper.pods(), ["10.0.0.1 p", "10.0.0.2 r"]);
@@ -180,10 +180,10 @@ async fn many_names_come_in_parts_and_those_that_are_refused_are_counted() {
     let status = Arc::new(status::Status::default());
     let names = Names::start(socket, Arc::clone(&status));
     let address = |n: usize| format!("10.0.{}.{}", n / 256, n % 256);
-    names.tell(book((0..CALL_MAX + 10).map(|n| ("p", address(n))).take(1)));
+    names.tell(&Arc::new(book((0..CALL_MAX + 10).map(|n| ("p", address(n))).take(1))));
     keeper.until("the first book", |kept| !kept.calls.is_empty()).await;
     let text: Vec<String> = (0..CALL_MAX + 10).map(|n| format!("p{n}")).collect();
-    names.tell(book(text.iter().enumerate().map(|(n, name)| (name.as_str(), address(n)))));
+    names.tell(&Arc::new(book(text.iter().enumerate().map(|(n, name)| (name.as_str(), address(n))))));
     keeper.until("all", |kept| kept.names.len() == CALL_MAX + 9).await;
     assert!(keeper.kept().calls.iter().all(|(len, _)| *len <= CALL_MAX));
     let begin = Instant::now();
@@ -206,7 +206,7 @@ async fn names_of_an_earlier_agent_make_room() {
     }
     let _server = serve(&socket, Some(keeper.clone()));
     let names = Names::start(socket, Arc::default());
-    names.tell(few(&[("p", "10.0.0.1"), ("q", "10.0.0.2")]));
+    names.tell(&Arc::new(few(&[("p", "10.0.0.1"), ("q", "10.0.0.2")])));
     keeper.until("room", |kept| kept.names.contains_key("10.0.0.1") && kept.names.len() == 2).await;
 }
 
@@ -215,7 +215,7 @@ async fn a_switch_that_comes_later_hears_all_and_one_without_the_service_hears_n
     let (_dir, socket) = socket();
     let status = Arc::new(status::Status::default());
     let names = Names::start(socket.clone(), Arc::clone(&status));
-    names.tell(few(&[("p", "10.0.0.1")]));
+    names.tell(&Arc::new(few(&[("p", "10.0.0.1")])));
     let keeper = Keeper::default();
     let _server = serve(&socket, Some(keeper.clone()));
     keeper.until("the names", |kept| kept.names.len() == 1).await;
@@ -224,6 +224,6 @@ async fn a_switch_that_comes_later_hears_all_and_one_without_the_service_hears_n
     let _server = serve(&old, None);
     let status = Arc::new(status::Status::default());
     let names = Names::start(old, Arc::clone(&status));
-    names.tell(few(&[("p", "10.0.0.1")]));
+    names.tell(&Arc::new(few(&[("p", "10.0.0.1")])));
     assert_eq!((status.names.known.load(Ordering::Relaxed), status.names.told.load(Ordering::Relaxed)), (1, 0));
 }

@@ -25,6 +25,7 @@ mod drive_node;
 mod dual;
 mod entries;
 mod entries_of_pods;
+mod exported;
 mod gate;
 mod health;
 mod held_flows;

@@ -114,6 +114,7 @@ VOLUMES = array(
         {
             "name": NAME,
             "configMap": closed({"name": NAME, "defaultMode": integer(0, 0o777)}, "name"),
+            "secret": closed({"secretName": NAME, "defaultMode": integer(0, 0o777)}, "secretName"),
             "emptyDir": closed({"medium": enum("Memory", "HugePages"), "sizeLimit": QUANTITY}),
             "hostPath": closed(
                 {"path": {"type": "string", "pattern": "^/"}, "type": enum("Directory", "DirectoryOrCreate", "CharDevice")}, "path", "type"
