@@ -22,6 +22,7 @@ ALLOWED = {
     "vswitch-dpdk": {"dpdk-sys", "vswitch-net-types"},
     "vswitch-antrea": {"vswitch-flow", "vswitch-net-types", "vswitch-proto"},
     "vswitch-observe": {"vswitch-flow", "vswitch-proto"},
+    "vswitch-openflow": {"vswitch-flow"},
     "vswitch-messages": {"vswitch-conntrack", "vswitch-flow", "vswitch-proto"},
     "vswitch-dataplane": {"vswitch-conntrack", "vswitch-dpdk", "vswitch-flow", "vswitch-net-types", "vswitch-quiescence", "vswitch-overlay"},
     "vswitch-control": {"vswitch-conntrack", "vswitch-dataplane", "vswitch-dpdk", "vswitch-flow", "vswitch-net-types", "vswitch-overlay"},

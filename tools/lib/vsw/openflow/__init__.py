@@ -1,0 +1,1 @@
+"""What Debian's ovs-ofctl and ovs-vswitchd say to each other in OpenFlow."""

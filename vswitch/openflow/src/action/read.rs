@@ -1,0 +1,173 @@
+//! Reads lists of actions, and OpenFlow's own actions.
+
+use super::nicira;
+use super::{BAD_ARGUMENT, BAD_LEN, EXPERIMENTER, MAX_DEPTH, kind, port_32, subfield};
+use crate::error::{NICIRA, ONF};
+use crate::oxm::{self, Entry};
+use crate::wire::{Reader, Result, refuse};
+use crate::{Codec, Version};
+use vswitch_flow::action::{Controller, port};
+use vswitch_flow::{Action, Field, Refusal};
+
+/// How deep a list is nested in others. The outermost one is at 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Depth(usize);
+
+impl Depth {
+    pub(super) fn inner(self) -> Result<Self> {
+        if self.0 >= MAX_DEPTH {
+            return refuse(BAD_ARGUMENT, format!("actions are nested more than {MAX_DEPTH} levels deep"));
+        }
+        Ok(Self(self.0 + 1))
+    }
+}
+
+/// All actions of a list.
+pub(crate) fn read_actions(codec: Codec, input: &mut Reader<'_>, depth: Depth) -> Result<Vec<Action>> {
+    let mut actions = Vec::new();
+    while !input.is_empty() {
+        let (kind, body) = frame(input)?;
+        let action = if kind == EXPERIMENTER { experimenter(codec, body, depth) } else { standard(codec, kind, body) };
+        actions.push(action?);
+    }
+    Ok(actions)
+}
+
+/// Type and body of the next action.
+pub(super) fn frame<'a>(input: &mut Reader<'a>) -> Result<(u16, Reader<'a>)> {
+    let mut header = Reader::new(input.take(4)?, BAD_LEN);
+    let (kind, len) = (header.u16()?, usize::from(header.u16()?));
+    if len < 8 || !len.is_multiple_of(8) || len - 4 > input.len() {
+        let reason = format!("an action of {len} bytes, of which {} are there", input.len() + 4);
+        return refuse(BAD_LEN, reason);
+    }
+    Ok((kind, input.part(len - 4, BAD_LEN)?))
+}
+
+fn experimenter(codec: Codec, mut body: Reader<'_>, depth: Depth) -> Result<Action> {
+    let id = body.u32()?;
+    match id {
+        NICIRA => {
+            let subtype = body.u16()?;
+            nicira::action(codec, subtype, body, depth)
+        }
+        ONF => refuse("OFPBAC_BAD_VENDOR_TYPE", "no experimental action of ONF is served"),
+        _ => refuse("OFPBAC_BAD_VENDOR", format!("actions of experimenter {id:#x} are not served")),
+    }
+}
+
+fn standard(codec: Codec, kind: u16, mut body: Reader<'_>) -> Result<Action> {
+    let v15 = codec.version == Version::V15;
+    let action = match kind {
+        kind::OUTPUT => output(&mut body)?,
+        kind::SET_VLAN_VID..=kind::SET_TP_DST => return deprecated(kind, body),
+        kind::PUSH_VLAN => {
+            let tpid = body.u16()?;
+            body.skip(2)?;
+            Action::PushVlan(tpid)
+        }
+        kind::POP_VLAN => {
+            body.skip(4)?;
+            Action::PopVlan
+        }
+        kind::GROUP => Action::Group(body.u32()?),
+        kind::SET_NW_TTL => {
+            let ttl = body.u8()?;
+            body.skip(3)?;
+            Action::SetTtl(ttl)
+        }
+        kind::DEC_NW_TTL => {
+            body.skip(4)?;
+            Action::DecTtl([0].into())
+        }
+        kind::SET_FIELD => return set_field(&mut body, v15),
+        kind::COPY_FIELD if v15 => return copy_field(body),
+        kind::METER if v15 => Action::Meter(body.u32()?),
+        _ => return refuse("OFPBAC_BAD_TYPE", format!("actions of type {kind} are not served")),
+    };
+    body.end()?;
+    Ok(action)
+}
+
+fn output(body: &mut Reader<'_>) -> Result<Action> {
+    let port = port_32(body.u32()?, "OFPBAC_BAD_OUT_PORT")?;
+    let max_len = body.u16()?;
+    body.skip(6)?;
+    if port == port::CONTROLLER {
+        return Ok(Action::Controller(Box::new(Controller { max_len, ..Controller::default() })));
+    }
+    Ok(Action::Output { port, max_len: None })
+}
+
+/// Actions of OpenFlow 1.1 that set fields; Open vSwitch takes them in later versions, too.
+fn deprecated(kind: u16, mut body: Reader<'_>) -> Result<Action> {
+    const FIELDS: [(Field, usize, usize); 10] = [
+        (Field::VlanVid, 2, 2),
+        (Field::VlanPcp, 1, 3),
+        (Field::EthSrc, 6, 6),
+        (Field::EthDst, 6, 6),
+        (Field::NwSrc, 4, 0),
+        (Field::NwDst, 4, 0),
+        (Field::NwTos, 1, 3),
+        (Field::NwEcn, 1, 3),
+        (Field::TpSrc, 2, 2),
+        (Field::TpDst, 2, 2),
+    ];
+    let (field, bytes, padding) = FIELDS[usize::from(kind - kind::SET_VLAN_VID)];
+    let value = body.number(bytes)?.unwrap_or_default();
+    body.skip(padding)?;
+    body.end()?;
+    let value = if field == Field::VlanVid { value | 0x1000 } else { value };
+    let good = if field == Field::VlanVid { value <= 0x1fff } else { value & !field.own_bits() == 0 };
+    if !good {
+        return refuse(BAD_ARGUMENT, format!("{value:#x} is no {}", field.name()));
+    }
+    Ok(Action::SetField { field, value, mask: field.exact_mask() })
+}
+
+fn set_field(body: &mut Reader<'_>, masks: bool) -> Result<Action> {
+    let action = entry_action(body)?;
+    match action {
+        Action::SetField { field, mask, .. } if !masks && mask != field.exact_mask() => {
+            refuse("OFPBAC_BAD_SET_MASK", format!("{} is set whole in OpenFlow 1.3", field.name()))
+        }
+        action => Ok(action),
+    }
+}
+
+/// An entry with its padding, as what it sets.
+pub(super) fn entry_action(body: &mut Reader<'_>) -> Result<Action> {
+    let of_action = |error: Refusal| match error.code {
+        // As Open vSwitch has it: a field that is not known is one of another length.
+        "OFPBMC_BAD_FIELD" => Refusal { code: "OFPBAC_BAD_SET_LEN", ..error },
+        "OFPBMC_BAD_MASK" => Refusal { code: "OFPBAC_BAD_SET_MASK", ..error },
+        "OFPBMC_BAD_VALUE" => Refusal { code: "OFPBAC_BAD_SET_ARGUMENT", ..error },
+        _ => error,
+    };
+    let Entry { field, value, mask } = oxm::read_entry(body).and_then(|entry| entry).map_err(of_action)?;
+    let padding = body.rest();
+    if padding.len() > 7 || padding.iter().any(|byte| *byte != 0) {
+        return refuse("OFPBAC_BAD_SET_ARGUMENT", format!("padding behind {} is not up to 7 zeros", field.name()));
+    }
+    if !field.is_writable() {
+        return refuse("OFPBAC_BAD_SET_ARGUMENT", format!("{} is read-only", field.name()));
+    }
+    Ok(Action::SetField { field, value, mask })
+}
+
+fn copy_field(mut body: Reader<'_>) -> Result<Action> {
+    let (len, source, target) = (body.u16()?, body.u16()?, body.u16()?);
+    body.skip(2)?;
+    move_of(len, source, target, body)
+}
+
+/// The two headers of a move, and their padding.
+pub(super) fn move_of(len: u16, source: u16, target: u16, mut body: Reader<'_>) -> Result<Action> {
+    let from = subfield(oxm::read_header(&mut body)?, source, len)?;
+    let to = subfield(oxm::read_header(&mut body)?, target, len)?;
+    let padding = body.rest();
+    if padding.len() > 7 || padding.iter().any(|byte| *byte != 0) {
+        return refuse("NXBAC_MUST_BE_ZERO", "padding behind the headers is not up to 7 zeros");
+    }
+    Ok(Action::Move { from, to })
+}
