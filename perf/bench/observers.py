@@ -53,7 +53,7 @@ def _vsctl(daemon, core, awaited, *words):
 
 @contextlib.contextmanager
 def _scraping(metrics):
-    """A thread scrapes each second during the body; an answer that is none fails the measurement."""
+    """A thread scrapes each second during the body. What is no answer fails the measurement."""
     over, wrong = threading.Event(), []
 
     def scrape():

@@ -52,7 +52,7 @@ class Made(unittest.TestCase):
         with_head = {
             name for name in there if name.endswith(".yaml") and (DEPLOY / name).read_text().startswith("# Made by tools/manifests.")
         }
-        sources = {name for name in there if name.startswith(("chart/vswitch/templates/", "image/", "monitoring/"))}
+        sources = {name for name in there if name.startswith(("chart/vswitch/templates/", "debian/", "image/", "monitoring/"))}
         sources |= {f"chart/vswitch/{name}" for name in ("Chart.yaml", "values.yaml", "values.schema.json")}
         self.assertEqual(there - with_head, sources)
 

@@ -210,17 +210,22 @@ async fn an_aggregator_gets_active_and_ended_connections() {
     stream.send(records(vec![record(FlowRecordKind::Update, 1, 5)])).await.expect("sent");
     let active = next(&mut flows).await;
     assert_eq!(active.end_reason(), proto::FlowEndReason::ActiveTimeout);
-    let counts = |flow: &proto::Flow| flow.stats.as_ref().map(|stats| (stats.packet_total_count, stats.packet_delta_count));
+    let counts =
+        |flow: &proto::Flow| flow.stats.as_ref().map(|stats| (stats.packet_total_count, stats.packet_delta_count));
     assert_eq!(counts(&active), Some((5, 5)));
     let k8s = active.k8s.as_ref().expect("names");
-    assert_eq!((&*k8s.source_pod_name, &*k8s.destination_pod_name, k8s.flow_type()), ("p", "q", proto::FlowType::IntraNode));
+    assert_eq!(
+        (&*k8s.source_pod_name, &*k8s.destination_pod_name, k8s.flow_type()),
+        ("p", "q", proto::FlowType::IntraNode)
+    );
     stream.send(records(vec![record(FlowRecordKind::End, 1, 7)])).await.expect("sent");
     let end = next(&mut flows).await;
     assert_eq!((end.end_reason(), counts(&end)), (proto::FlowEndReason::EndOfFlow, Some((7, 2))));
     // A switch that begins anew is read again. What it lost is told.
     drop(stream);
     let stream = bed.stream().await;
-    let lost = v1::WatchFlowRecordsResponse { lost: 3, records: vec![record(FlowRecordKind::End, 9, 2)], started: None };
+    let lost =
+        v1::WatchFlowRecordsResponse { lost: 3, records: vec![record(FlowRecordKind::End, 9, 2)], started: None };
     stream.send(Ok(lost)).await.expect("sent");
     assert_eq!(counts(&next(&mut flows).await), Some((2, 2)));
     assert_eq!(bed.status.flows.lost.load(Ordering::Relaxed), 3);

@@ -101,8 +101,7 @@ fn at_boot(machine: &Machine) -> Vec<Said> {
         return vec![ok("hugepages are reserved at boot")];
     }
     let pages = needed_pages(machine);
-    let fix =
-        format!("vswitch-setup host apply, or echo vm.nr_hugepages={pages} > /etc/sysctl.d/50-vswitch.conf");
+    let fix = format!("vswitch-setup host apply, or echo vm.nr_hugepages={pages} > /etc/sysctl.d/50-vswitch.conf");
     vec![warn("hugepages are not reserved at boot: the next start of the machine has none", fix)]
 }
 

@@ -59,7 +59,10 @@ fn driver(machine: &Machine) -> Vec<Said> {
                  Node's addresses"
             ),
         ),
-        None => bad(format!("{card} has no driver"), format!("vswitch-setup host apply, or dpdk-devbind.py --bind=vfio-pci {card}")),
+        None => bad(
+            format!("{card} has no driver"),
+            format!("vswitch-setup host apply, or dpdk-devbind.py --bind=vfio-pci {card}"),
+        ),
     };
     cards(machine).into_iter().map(check).collect()
 }
