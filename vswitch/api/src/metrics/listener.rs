@@ -54,6 +54,7 @@ fn tcp_hint(error: &io::Error) -> &'static str {
 pub struct MetricsListener {
     pub(super) kind: ListenerKind,
     compat: Vec<Compat>,
+    rules: bool,
 }
 
 /// What listens.
@@ -69,6 +70,11 @@ impl MetricsListener {
     /// Further names that metrics are to have.
     pub(crate) fn compat(&self) -> Vec<Compat> {
         self.compat.clone()
+    }
+
+    /// Whether each rule of policies is shown.
+    pub(crate) fn rules(&self) -> bool {
+        self.rules
     }
 }
 
@@ -89,7 +95,7 @@ pub fn bind(config: &ObserveConfig) -> Result<Option<MetricsListener>, MetricsEr
             ListenerKind::Tcp(listen().map_err(|source| MetricsError::Tcp { address: *address, source })?)
         }
     };
-    Ok(Some(MetricsListener { kind, compat: config.compat.clone() }))
+    Ok(Some(MetricsListener { kind, compat: config.compat.clone(), rules: config.rule_metrics }))
 }
 
 #[cfg(test)]

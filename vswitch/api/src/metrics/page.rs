@@ -4,6 +4,7 @@ use super::compat;
 use super::encode::{Format, encode};
 use super::families;
 use super::family::Family;
+use super::listener::MetricsListener;
 use crate::calls::Calls;
 use crate::services::{Control, Reading};
 use bytes::Bytes;
@@ -36,14 +37,17 @@ pub(crate) struct Page {
     antrea: Arc<Antrea>,
     calls: Arc<Calls>,
     compat: Arc<[Compat]>,
+    /// Rules of policies are shown.
+    rules: bool,
     /// By [`Format`]. Locked during a reading: who comes meanwhile has the same text.
     cached: Arc<[Mutex<Option<Made>>; 2]>,
 }
 
 impl Page {
     /// Of a switch.
-    pub(crate) fn new(control: Control, antrea: Arc<Antrea>, calls: Arc<Calls>, compat: Vec<Compat>) -> Self {
-        Self { control, antrea, calls, compat: compat.into(), cached: Arc::default() }
+    pub(crate) fn new(control: Control, antrea: Arc<Antrea>, calls: Arc<Calls>, listener: &MetricsListener) -> Self {
+        let (compat, rules) = (listener.compat().into(), listener.rules());
+        Self { control, antrea, calls, compat, rules, cached: Arc::default() }
     }
 
     /// The metrics as text: a new one, or that of a moment ago. Why there are none.
@@ -64,9 +68,12 @@ impl Page {
 
     async fn make(&self, format: Format) -> Result<Bytes, &'static str> {
         let (antrea, calls, compat) = (Arc::clone(&self.antrea), Arc::clone(&self.calls), Arc::clone(&self.compat));
-        let server = Arc::clone(self.control.server());
+        let (server, rules) = (Arc::clone(self.control.server()), self.rules);
         let text = self.control.read(move |switch| {
-            let reading = Reading::take(switch, &antrea, &calls, &server);
+            let mut reading = Reading::take(switch, &antrea, &calls, &server);
+            if rules {
+                reading.take_rules(&antrea);
+            }
             encode(shown(&compat), &reading, format).0
         });
         text.await.map(Bytes::from).map_err(|_| "the switch cannot be read: the call failed; report it\n")

@@ -66,7 +66,7 @@ fn port(bridge: &str, number: u32) -> v1::PortStatistics {
 }
 
 /// A Node with 64 ports, 4 workers, and more zones, meters and controllers than are shown.
-fn large() -> Reading {
+pub(super) fn large() -> Reading {
     let rxq = |number: u32| v1::Rxq {
         bridge: "br-int".to_owned(),
         port: format!("port{number}"),
@@ -122,6 +122,7 @@ fn large() -> Reading {
         zones: (0..100).map(|zone| v1::ZoneLimit { zone, count: zone, limit: None }).collect(),
         listeners: v1::ListListenersResponse { listeners: vec![unix, tls], audit_lost: 0 },
         antrea: state,
+        rules: Vec::new(),
     }
 }
 

@@ -212,7 +212,7 @@ pub(super) async fn serve_api(
         .add_routes(router);
     let reading_igmp = tokio::spawn(read_igmp(Arc::clone(&antrea), stopping.clone()));
     let showing = metrics.map(|listener| {
-        let page = Page::new(control.clone(), Arc::clone(&antrea), calls, listener.compat());
+        let page = Page::new(control.clone(), Arc::clone(&antrea), calls, &listener);
         tokio::spawn(metrics::serve(listener, page, stopping.clone()))
     });
     let tending_wire = tokio::spawn(maintain_wire(Arc::clone(&antrea), stopping.clone()));

@@ -44,6 +44,8 @@ pub(crate) struct Reading {
     pub(crate) listeners: v1::ListListenersResponse,
     /// `SyncService.GetState`.
     pub(crate) antrea: antrea_v1::GetStateResponse,
+    /// `NetworkPolicyService.ListNetworkPolicies` rules.statistics, if they are wanted.
+    pub(crate) rules: Vec<antrea_v1::RuleStatistics>,
 }
 
 /// What calls tell of a bridge.
@@ -99,7 +101,14 @@ impl Reading {
             zones: conntrack::limits(tracker, &[]).zones,
             listeners: listeners::listeners(server),
             antrea: antrea.state(),
+            rules: Vec::new(),
         }
+    }
+
+    /// Reads what rules of policies have counted; nothing without a Node. It takes a walk through
+    /// their flows.
+    pub(crate) fn take_rules(&mut self, antrea: &Antrea) {
+        self.rules = super::antrea::rule_statistics(antrea);
     }
 
     /// Ports of all bridges, with what is told of them.

@@ -21,10 +21,11 @@ impl Walk<'_> {
         self.config.observe.metrics = metrics(&mut section, reader);
         self.config.observe.compat = compat(&mut section, reader);
         let observe = &mut self.config.observe;
+        observe.rule_metrics = section.boolean(reader, "rule_metrics").unwrap_or(false);
         let places = *OBSERVE_RING.start() as i128..=*OBSERVE_RING.end() as i128;
         observe.ring = section.integer(reader, "ring", &places).unwrap_or(observe.ring);
         observe.ring_connections = section.boolean(reader, "ring_connections").unwrap_or(false);
-        let known = ["metrics", "compat", "ring", "ring_connections"];
+        let known = ["metrics", "compat", "rule_metrics", "ring", "ring_connections"];
         section.finish(reader, &known, &known);
         section.record(reader, &mut self.places, ConfigKey::Observe);
     }

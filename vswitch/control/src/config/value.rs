@@ -187,6 +187,8 @@ pub struct ObserveConfig {
     pub metrics: Option<MetricsAddress>,
     /// Further sets of names that metrics have; each once.
     pub compat: Vec<Compat>,
+    /// Metrics tell each rule of policies.
+    pub rule_metrics: bool,
     /// Observations that the switch keeps; 0: it observes only while a client follows.
     pub ring: usize,
     /// Connections are observed though no client follows.
@@ -195,7 +197,8 @@ pub struct ObserveConfig {
 
 impl Default for ObserveConfig {
     fn default() -> Self {
-        Self { metrics: None, compat: Vec::new(), ring: OBSERVE_RING_DEFAULT, ring_connections: false }
+        let ring = OBSERVE_RING_DEFAULT;
+        Self { metrics: None, compat: Vec::new(), rule_metrics: false, ring, ring_connections: false }
     }
 }
 

@@ -86,6 +86,7 @@ pub(crate) fn fixed(config: &SwitchConfig) -> Vec<(&'static str, Vec<Pair>)> {
     let mut observe = Vec::new();
     observe.extend(config.observe.metrics.as_ref().map(|address| ("metrics", quote(&address.to_string()))));
     observe.push(("compat", array(config.observe.compat.iter().map(|compat| quote(compat.name())))));
+    observe.push(("rule_metrics", config.observe.rule_metrics.to_string()));
     observe.push(("ring", config.observe.ring.to_string()));
     observe.push(("ring_connections", config.observe.ring_connections.to_string()));
     let kept = config.process.keep_capabilities;

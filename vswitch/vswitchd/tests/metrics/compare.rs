@@ -137,6 +137,11 @@ fn listeners(told: &Told, value: impl Fn(&v1::Listener) -> f64) -> Samples {
     told.listeners.listeners.iter().map(|listener| (key(&[&listener.name]), value(listener))).collect()
 }
 
+fn rules(told: &Told, value: impl Fn(&antrea::RuleStatistics) -> u64) -> Samples {
+    let name = |rule: &antrea::RuleStatistics| rule.rule.clone().unwrap_or_default();
+    told.rules.iter().map(|rule| (key(&[&name(rule).policy, &name(rule).rule]), f(value(rule)))).collect()
+}
+
 /// All metrics with names of the switch's own.
 pub(crate) const OWN: &[Compare] = &[
     compare("vswitch_build_info", Gauge, |told| {
@@ -343,6 +348,9 @@ pub(crate) const OWN: &[Compare] = &[
         ends.map(|(key, end)| (key, f(end.try_into().expect("behind 1970")))).collect()
     }),
     compare("vswitch_audit_lost_total", Counts, |told| one(f(told.listeners.audit_lost))),
+    compare("vswitch_antrea_rule_packets_total", Counts, |told| rules(told, |rule| rule.packets)),
+    compare("vswitch_antrea_rule_bytes_total", Counts, |told| rules(told, |rule| rule.bytes)),
+    compare("vswitch_antrea_rule_sessions_total", Counts, |told| rules(told, |rule| rule.sessions)),
     compare("vswitch_antrea_gate_open", Gauge, |told| state(told, |state| yes(state.gate_open))),
     compare("vswitch_antrea_round", Gauge, |told| state(told, |state| f(state.round))),
     compare("vswitch_antrea_committed_timestamp_seconds", Gauge, |told| {

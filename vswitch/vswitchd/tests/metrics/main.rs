@@ -24,6 +24,7 @@ use tonic::transport::{Channel, Endpoint};
 use vswitch_control::config::Compat;
 use vswitch_proto::antrea::v1::node_service_client::NodeServiceClient;
 use vswitch_proto::antrea::v1::pod_service_client::PodServiceClient;
+use vswitch_proto::antrea::v1::sync_service_client::SyncServiceClient;
 use vswitch_proto::antrea::v1::{self as antrea};
 use vswitch_proto::v1;
 use vswitch_proto::v1::dummy_service_client::DummyServiceClient;
@@ -44,6 +45,7 @@ idle_sleep_us = 1000
 [observe]
 metrics = "unix:@DIR@/metrics.sock"
 compat = ["ovs", "antrea"]
+rule_metrics = true
 
 [[conntrack.zone]]
 zone = 9
@@ -190,11 +192,39 @@ impl Bed {
             let options = Some(antrea::WriteOptions { round: 1, ..Default::default() });
             let request = antrea::ApplyPodsRequest { options, pods: vec![pod] };
             PodServiceClient::new(self.channel.clone()).apply_pods(request).await.expect("a Pod");
+            let pods = antrea::AppliedToGroup {
+                name: "pods".to_owned(),
+                pods: vec!["default/a".to_owned()],
+                ..Default::default()
+            };
+            let rule = antrea::Rule {
+                id: "no-udp".to_owned(),
+                direction: antrea::Direction::Egress.into(),
+                action: antrea::RuleAction::Drop.into(),
+                ports: vec![antrea::PortMatch { protocol: antrea::Protocol::Udp.into(), ..Default::default() }],
+                ..Default::default()
+            };
+            let policy = antrea::NetworkPolicy {
+                name: "acnp:quiet".to_owned(),
+                kind: antrea::PolicyKind::AntreaCluster.into(),
+                tier: 250,
+                priority: 5.0,
+                applied_to: vec!["pods".to_owned()],
+                rules: vec![rule],
+                ..Default::default()
+            };
+            let objects = [antrea::object::Object::AppliedToGroup(pods), antrea::object::Object::NetworkPolicy(policy)];
+            let objects = objects.into_iter().map(|object| antrea::Object { object: Some(object) }).collect();
+            let options = Some(antrea::WriteOptions { round: 1, ..Default::default() });
+            let request = antrea::ApplyObjectsRequest { options, objects, ..Default::default() };
+            let written = SyncServiceClient::new(self.channel.clone()).apply_objects(request).await.expect("an answer");
+            let result = written.into_inner().result.expect("a result");
+            assert!(result.applied, "{result:?}");
         });
     }
 
     fn open_gate(&self) {
-        let mut sync = antrea::sync_service_client::SyncServiceClient::new(self.channel.clone());
+        let mut sync = SyncServiceClient::new(self.channel.clone());
         self.runtime.block_on(sync.open_gate(antrea::OpenGateRequest { round: 1 })).expect("an open gate");
     }
 
@@ -228,12 +258,21 @@ impl Bed {
         while !stop.load(Relaxed) {
             port = if port == 60_000 { 1000 } else { port + 1 };
             let request = |to| v1::ReceiveRequest { port: "p1".to_owned(), packet: udp(port, to) };
-            let requests: Vec<_> = (1..=8).map(request).collect();
+            let mut requests: Vec<_> = (1..=8).map(request).collect();
+            requests.push(v1::ReceiveRequest { port: "pod0".to_owned(), packet: of_pod(port) });
             let mut dummies = DummyServiceClient::new(channel.clone());
             let mut sent = dummies.receive(tokio_stream::iter(requests)).await.expect("a stream").into_inner();
             while sent.message().await.expect("an answer").is_some() {}
         }
     }
+}
+
+/// A packet that the Pod sends to the gateway.
+fn of_pod(from: u16) -> Vec<u8> {
+    let mut frame = udp(from, 1);
+    frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9]);
+    frame[26..34].copy_from_slice(&[10, 10, 0, 9, 10, 10, 0, 1]);
+    frame
 }
 
 fn udp(from: u16, to: u16) -> Vec<u8> {
@@ -318,6 +357,8 @@ fn values_are_those_of_the_calls() {
     assert_eq!(absent, NOT_HERE.map(|(name, _)| name), "metrics without a value");
     let drops = page.of("vswitch_port_rx_drops_total");
     assert!(drops.keys().any(|labels| labels.contains(&"rule_drop".to_owned())), "{drops:?}");
+    let rules = page.of("vswitch_antrea_rule_packets_total");
+    assert!(rules.values().any(|packets| *packets > 0.0), "{rules:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use tonic::transport::Channel;
 use vswitch_proto::antrea::v1 as antrea;
+use vswitch_proto::antrea::v1::network_policy_service_client::NetworkPolicyServiceClient;
 use vswitch_proto::antrea::v1::sync_service_client::SyncServiceClient;
 use vswitch_proto::v1;
 use vswitch_proto::v1::bridge_service_client::BridgeServiceClient;
@@ -31,6 +32,7 @@ pub(crate) struct Told {
     pub(crate) zones: Vec<v1::ZoneLimit>,
     pub(crate) listeners: v1::ListListenersResponse,
     pub(crate) antrea: antrea::GetStateResponse,
+    pub(crate) rules: Vec<antrea::RuleStatistics>,
 }
 
 /// Of a bridge.
@@ -63,6 +65,12 @@ impl Told {
         let capabilities =
             ask!(CapabilitiesServiceClient, channel, get_capabilities, v1::GetCapabilitiesRequest::default());
         let limits = v1::GetConntrackLimitsRequest::default();
+        let mut rules = Vec::new();
+        let request = antrea::ListNetworkPoliciesRequest::default();
+        let mut parts = ask!(NetworkPolicyServiceClient, channel, list_network_policies, request);
+        while let Some(part) = parts.message().await.expect("policies") {
+            rules.extend(part.policies.into_iter().flat_map(|policy| policy.rules).filter_map(|rule| rule.statistics));
+        }
         let stats = v1::GetConntrackStatsRequest::default();
         Self {
             version: capabilities.version.unwrap_or_default(),
@@ -77,6 +85,7 @@ impl Told {
             conntrack: ask!(ConntrackServiceClient, channel, get_conntrack_stats, stats),
             zones: ask!(ConntrackServiceClient, channel, get_conntrack_limits, limits).zones,
             listeners: ask!(ControlServiceClient, channel, list_listeners, v1::ListListenersRequest {}),
+            rules,
             antrea: ask!(SyncServiceClient, channel, get_state, antrea::GetStateRequest {}),
             // The last one: the others are calls, too.
             calls: ask!(StatisticsServiceClient, channel, get_calls, v1::GetCallsRequest {}),

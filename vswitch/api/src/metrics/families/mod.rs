@@ -10,6 +10,7 @@ mod calls;
 mod conntrack;
 mod listeners;
 pub(super) mod port;
+mod rules;
 mod switch;
 mod worker;
 
@@ -19,7 +20,7 @@ use super::family::Family;
 pub(super) fn all() -> impl Iterator<Item = &'static Family> {
     let parts =
         [switch::FAMILIES, port::FAMILIES, worker::FAMILIES, bridge::FAMILIES, conntrack::FAMILIES, calls::FAMILIES];
-    parts.into_iter().chain([listeners::FAMILIES, antrea::FAMILIES]).flatten()
+    parts.into_iter().chain([listeners::FAMILIES, antrea::FAMILIES, rules::FAMILIES]).flatten()
 }
 
 /// Series that a label with many values has at most; the rest is summed as `other`.

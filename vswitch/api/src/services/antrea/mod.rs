@@ -13,6 +13,8 @@ mod sync;
 mod syncs;
 mod traceflow;
 
+pub(crate) use statistics::rule_statistics;
+
 use super::api::{Asked, Control};
 use super::status::{clip, invalid, lines_shown, status};
 use crate::shares::{Limits, Pool, current};

@@ -1,7 +1,7 @@
 //! Counters of rules.
 
 use std::collections::{BTreeMap, BTreeSet};
-use vswitch_antrea_node::{RuleCount, Shown};
+use vswitch_antrea_node::{Antrea, RuleCount, Shown, Wanted};
 use vswitch_dataplane::time::unix_ms;
 use vswitch_proto::antrea::v1;
 
@@ -46,6 +46,13 @@ pub(super) fn rules(shown: &Shown<'_>, policies: &BTreeSet<String>) -> BTreeMap<
         policies.is_empty() || policies.contains(&*key.policy)
     });
     counted
+}
+
+/// Counters of all rules in the order of their numbers; none without a Node.
+pub(crate) fn rule_statistics(antrea: &Antrea) -> Vec<v1::RuleStatistics> {
+    let wanted = Wanted { rules: true, ..Wanted::default() };
+    let told = antrea.show(wanted, |shown| rules(shown, &BTreeSet::new()).into_values().collect());
+    told.unwrap_or_default()
 }
 
 /// What one who watches is told: rules whose counters changed, and those that are gone, since

@@ -38,10 +38,10 @@ fn what_is_no_address_is_refused() {
 
 #[test]
 fn the_ring_has_a_size() {
-    let config = good("[observe]\nring = 0\nring_connections = true\n").observe;
-    assert_eq!((config.ring, config.ring_connections), (0, true));
+    let config = good("[observe]\nring = 0\nring_connections = true\nrule_metrics = true\n").observe;
+    assert_eq!((config.ring, config.ring_connections, config.rule_metrics), (0, true, true));
     let config = good("").observe;
-    assert_eq!((config.ring, config.ring_connections), (4096, false));
+    assert_eq!((config.ring, config.ring_connections, config.rule_metrics), (4096, false, false));
     expect(
         "[observe]\nring = 65537\nring_connections = 1\n",
         &[

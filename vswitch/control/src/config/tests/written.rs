@@ -38,6 +38,7 @@ path = "/run/vswitch/read.sock"
 [observe]
 metrics = "unix:/run/vswitch/metrics.sock"
 compat = ["antrea", "ovs"]
+rule_metrics = true
 ring = 65536
 ring_connections = true
 [process]
