@@ -1,4 +1,4 @@
-"""`vsctl top` on a terminal (tmux): pages on a switch with traffic, its keys, a narrow terminal,
+"""`vsctl top` on a terminal (tmux): its pages on a switch with traffic, its keys, a narrow terminal,
 and a switch that is stopped and started again meanwhile."""
 
 import contextlib
@@ -110,7 +110,7 @@ class Top(unittest.TestCase):
         return machine.output(["tmux", "-S", self.directory / "tmux", "-f", "/dev/null", *words])
 
     def open(self, *words, width=80, height=24):
-        """Starts vsctl top on a terminal. The terminal outlives it, and has its exit status."""
+        """Starts vsctl top on a terminal. The terminal outlives it and shows its exit status."""
         command = f"{shlex.join(map(str, self.switch.command('top', '--interval', '0.3', *words)))}; echo ends $?; sleep infinity"
         self.tmux("new-session", "-d", "-x", str(width), "-y", str(height), "-s", "top", command)
         self.addCleanup(self.tmux, "kill-server")
