@@ -76,6 +76,12 @@ fn every_verb_parses() {
         ("calls-show", "CallsShow"),
         ("drop-reasons", "DropReasons"),
         (
+            "observe -f --last 5 -o json --verdict dropped --pod a/b --not --port 53",
+            r#"Observe(Observe { follow: true, last: Some(5), first: None, all: false, since: None, until: None, output: Json, filter: ObserveFilter { verdict: [Dropped], drop_reason: [], kind: [], pod: ["a/b"], from_pod: [], to_pod: [], namespace: [], from_namespace: [], to_namespace: [], ip: [], from_ip: [], to_ip: [], port: [], from_port: [], to_port: [], protocol: [], service: [], policy: [], label: [], from_label: [], to_label: [], workload: [], from_workload: [], to_workload: [], traffic_direction: [], ipv4: false, ipv6: false }, not: ["--port=53"] })"#,
+        ),
+        ("names", "Names { pod: None }"),
+        ("names --pod shop/web-1", r#"Names { pod: Some("shop/web-1") }"#),
+        (
             "drops",
             "Drops(Drops { verb: None, by: None, filter: DropFilter { bridges: [], ports: [], reasons: [], classes: [] } })",
         ),

@@ -133,9 +133,9 @@ impl Maker<'_> {
         observation
     }
 
-    /// A packet that was dropped.
+    /// A packet that was dropped. `looks`: which way policies look whose rule decided.
     #[must_use]
-    pub fn drop(&self, sample: &DropSample) -> Observation {
+    pub fn drop(&self, sample: &DropSample, looks: Direction) -> Observation {
         let whole = usize::try_from(sample.length).unwrap_or_default();
         let headers = packet::read(&sample.packet, whole);
         let known = match sample.direction() {
@@ -148,17 +148,13 @@ impl Maker<'_> {
             let rule = RuleRef { policy: decider.policy.clone(), rule: decider.policy_rule.clone(), number: 0 };
             observed(&rule, "", decider.default_deny)
         });
-        // Tables of policies have their direction in their name.
-        let of_table = decider
-            .filter(|_| policy.is_some())
-            .map(|decider| if decider.table_name.contains("Egress") { Direction::Egress } else { Direction::Ingress });
         let verdict = if sample.reason == REJECTED { ObservationVerdict::Refused } else { ObservationVerdict::Dropped };
         let mut observation = Observation {
             kind: ObservationKind::Drop.into(),
             unix_ms: sample.unix_ms,
             verdict: verdict.into(),
             tuple: headers.tuple,
-            direction: of_table.unwrap_or_default().into(),
+            direction: if policy.is_some() { looks } else { Direction::Unspecified }.into(),
             drop_reason: sample.reason.clone(),
             drop_class: sample.class.clone(),
             decider: sample.decider.clone(),

@@ -67,8 +67,10 @@ fn drops_name_their_policy_and_both_ends() {
         ..DropDecider::default()
     };
     for (own, other) in ADDRESSES {
-        let dropped =
-            with(|make| make.drop(&DropSample { pod: "shop/web-1".to_owned(), ..sample(own, other, denies.clone()) }));
+        let dropped = with(|make| {
+            let sample = DropSample { pod: "shop/web-1".to_owned(), ..sample(own, other, denies.clone()) };
+            make.drop(&sample, Direction::Egress)
+        });
         assert_eq!(ends(&dropped), ("shop/web-1".to_owned(), "data/db-0".to_owned()));
         assert_eq!(dropped.direction(), Direction::Egress);
         let want = ObservedPolicy {
@@ -89,7 +91,7 @@ fn drops_name_their_policy_and_both_ends() {
             ..DropDecider::default()
         };
         let refused = DropSample { reason: "rejected".to_owned(), ..sample(other, own, refuses) };
-        let refused = with(|make| make.drop(&refused));
+        let refused = with(|make| make.drop(&refused, Direction::Ingress));
         assert_eq!(ends(&refused), ("data/db-0".to_owned(), "shop/web-1".to_owned()));
         assert_eq!((refused.verdict(), refused.direction()), (ObservationVerdict::Refused, Direction::Ingress));
         let policy = &refused.ingress_denied_by[0];
@@ -102,13 +104,13 @@ fn a_pod_that_sends_with_a_foreign_address_is_named_by_its_port() {
     let (_, remote) = ADDRESSES[0];
     let spoofed =
         DropSample { pod: "shop/evil".to_owned(), decider: None, ..sample(remote, "1.2.3.4", DropDecider::default()) };
-    let spoofed = with(|make| make.drop(&spoofed));
+    let spoofed = with(|make| make.drop(&spoofed, Direction::Ingress));
     assert_eq!(ends(&spoofed), ("shop/evil".to_owned(), String::new()));
     assert_eq!(spoofed.source.as_ref().map(|name| name.labels.len()), Some(0), "nothing of the Pod with the address");
     assert_eq!(spoofed.direction(), Direction::Egress);
     let short =
         DropSample { packet: vec![1, 2], pod: String::new(), ..sample(remote, "1.2.3.4", DropDecider::default()) };
-    let short = with(|make| make.drop(&short));
+    let short = with(|make| make.drop(&short, Direction::Unspecified));
     assert_eq!((short.tuple, short.source, short.destination), (None, None, None));
 }
 

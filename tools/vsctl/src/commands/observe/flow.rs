@@ -8,7 +8,7 @@ use super::words::{self, address, denied, flags, receiver};
 use crate::commands::antrea::{clock, date};
 use serde_json::{Value, json};
 use std::net::IpAddr;
-use vswitch_proto::antrea::v1;
+
 use vswitch_proto::antrea::v1::{
     Direction, Name, Observation, ObservationKind, ObservationVerdict, ObservationsLost, ObservedPolicy,
 };
@@ -208,7 +208,7 @@ pub(super) fn response(observation: &Observation, node: &str) -> Value {
 
 /// What was lost, as Hubble tells it; drops that are not told under a name of our own.
 pub(super) fn lost(lost: &ObservationsLost) -> Vec<Value> {
-    let v1::ObservationsLost { behind, unread, suppressed } = *lost;
+    let ObservationsLost { behind, unread, suppressed } = *lost;
     let events = |source: &str, count: u64| json!({ "lost_events": { "source": source, "num_events_lost": count } });
     let mut lines = Vec::new();
     if behind > 0 {

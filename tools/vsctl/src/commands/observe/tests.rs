@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cli::{Command, parse};
-use crate::output::Report;
+use crate::output::Report as _;
 use std::ffi::OsString;
 use vswitch_proto::antrea::v1::{
     Direction, Name, Observation, ObservationKind, ObservationVerdict, ObservedPolicy, Workload,

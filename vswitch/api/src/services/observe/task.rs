@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::MissedTickBehavior;
+use vswitch_antrea::Table;
 use vswitch_antrea_node::{Antrea, Delivery, Reader};
 use vswitch_control::drops::{DropEvent, DropStream};
 use vswitch_dataplane::limits::DROP_RATE_DEFAULT;
@@ -21,7 +22,7 @@ use vswitch_dataplane::time::unix_ms;
 use vswitch_observe::Maker;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::watch_events_response::Event;
-use vswitch_proto::antrea::v1::{EventKind, FlowRecord};
+use vswitch_proto::antrea::v1::{Direction, EventKind, FlowRecord};
 
 /// Between two tries to read what could not be read.
 const RETRY: Duration = Duration::from_millis(500);
@@ -136,7 +137,7 @@ impl Sources {
             Came::Lost(lost) => unread = lost,
             Came::Drops(events) => {
                 make(observer, move |make, antrea| {
-                    events.iter().map(|event| make.drop(&drops::sample(antrea, event))).collect()
+                    events.iter().map(|event| make.drop(&drops::sample(antrea, event), looks(event))).collect()
                 })
                 .await;
             }
@@ -156,6 +157,16 @@ impl Sources {
             }
         }
         observer.losses.unread.fetch_add(unread, Relaxed);
+    }
+}
+
+/// Which way policies of the table look that dropped a packet.
+fn looks(event: &DropEvent) -> Direction {
+    let table = event.decider.as_ref().and_then(|decider| Table::by_number(decider.table));
+    match table.map(Table::stage) {
+        Some("egressSecurity") => Direction::Egress,
+        Some("ingressSecurity") => Direction::Ingress,
+        _ => Direction::Unspecified,
     }
 }
 
@@ -197,11 +208,14 @@ pub(super) async fn run(observer: Arc<Observer>) {
     let mut wanted = observer.wanted.subscribe();
     let mut look = tokio::time::interval(RETRY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut sources = Sources::default();
+    let (mut sources, mut looks) = (Sources::default(), true);
     loop {
-        let now = *wanted.borrow_and_update();
-        sources.adjust(&observer, now).await;
-        observer.adjusted.send_replace(now.changes);
+        // Not at each event: what cannot be read now is tried again at the next look.
+        if looks {
+            let now = *wanted.borrow_and_update();
+            sources.adjust(&observer, now).await;
+            observer.adjusted.send_replace(now.changes);
+        }
         let came = tokio::select! {
             came = sources.next() => came,
             // Its sender lives in the observer.
@@ -209,6 +223,7 @@ pub(super) async fn run(observer: Arc<Observer>) {
             _ = look.tick() => Came::Look,
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
+        looks = matches!(came, Came::Look);
         sources.take(&observer, came).await;
     }
 }

@@ -179,9 +179,12 @@ async fn logs_and_connections_are_told_to_those_who_follow() {
         assert_eq!((told.kind(), told.verdict()), (ObservationKind::Begin, ObservationVerdict::Forwarded));
         assert_eq!((pods(&told), told.direction()), (("web", "db-0"), v1::Direction::Egress));
     }
-    running.hand_in(62373, &denied(), &packet(false));
+    let mut logged = packet(false);
+    logged[26..30].copy_from_slice(&[10, 0, 0, 1]);
+    running.hand_in(62373, &denied(), &logged);
     let told = observed(&mut stream).await;
     assert_eq!((told.kind(), told.egress_denied_by.len()), (ObservationKind::Policy, 1), "{told:?}");
+    assert_eq!((pods(&told).0, told.egress_denied_by[0].default_deny), ("web", true));
     let mut client = v1::node_service_client::NodeServiceClient::new(running.channel.clone());
     client.reset(v1::ResetRequest { round: 0 }).await.expect("a reset");
     running.initialize(near()).await.expect("a Node again");
