@@ -8,7 +8,6 @@ use super::words::{self, address, denied, flags, receiver};
 use crate::commands::antrea::{clock, date};
 use serde_json::{Value, json};
 use std::net::IpAddr;
-
 use vswitch_proto::antrea::v1::{
     Direction, Name, Observation, ObservationKind, ObservationVerdict, ObservationsLost, ObservedPolicy,
 };
