@@ -14,6 +14,7 @@ ALLOWED = {
     "vswitch-net-types": set(),
     "vswitch-quiescence": {"vswitch-models"},
     "vswitch-models": set(),
+    "vswitch-pcapng": set(),
     "vswitch-proto": set(),
     "vswitch-overlay": set(),
     "vswitch-flow": {"vswitch-net-types"},
@@ -36,8 +37,8 @@ ALLOWED = {
     "vswitchd": {"vswitch-api", "vswitch-control", "vswitch-dpdk"},
     # For tests only: no other crate may have it but as a dev-dependency.
     "vswitch-testkit": {"vswitch-conntrack", "vswitch-control", "vswitch-dataplane", "vswitch-flow", "vswitch-overlay"},
-    "vsctl": {"vswitch-net-types", "vswitch-proto", "vswitch-overlay"},
-    "vswitch-agent": {"vswitch-flow-export", "vswitch-net-types", "vswitch-proto"},
+    "vsctl": {"vswitch-net-types", "vswitch-pcapng", "vswitch-proto", "vswitch-overlay"},
+    "vswitch-agent": {"vswitch-flow-export", "vswitch-net-types", "vswitch-pcapng", "vswitch-proto"},
     # Likewise for tests only.
     "vswitch-testapi": set(),
     "vswitch-cni": {"vswitch-proto"},

@@ -21,6 +21,9 @@ const DEFAULT_CNI_STATE: &str = "/var/lib/vswitch/cni";
 /// Where a kubelet looks for device plug-ins unless its `--root-dir` says otherwise.
 const DEFAULT_DEVICE_PLUGINS: &str = "/var/lib/kubelet/device-plugins";
 
+/// Where files of PacketCaptures are unless told otherwise.
+const DEFAULT_CAPTURES: &str = "/var/lib/vswitch/packetcapture";
+
 /// Where directories of vhost-user sockets are unless told otherwise.
 const DEFAULT_VHOST: &str = "/run/vswitch/vhost";
 const DEFAULT_PODS: &str = "/run/vswitch/pods";
@@ -86,6 +89,9 @@ pub struct Cli {
     /// Answer /livez, /readyz and /metrics at this address, such as 127.0.0.1:9478.
     #[arg(long, value_name = "ADDR", requires = "documents", conflicts_with_all = ["once", "print"])]
     pub health: Option<SocketAddr>,
+    /// Directory of the files of PacketCaptures.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_CAPTURES, requires = "cluster")]
+    pub packet_captures: PathBuf,
     /// Send flows there: ipfix:udp:HOST:PORT, ipfix:tcp:HOST:PORT, or grpc:HOST:PORT of Antrea's
     /// Flow Aggregator. May be given four times.
     #[arg(long, value_name = "TARGET", requires = "documents", conflicts_with_all = ["once", "print"])]

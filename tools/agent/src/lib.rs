@@ -33,6 +33,8 @@ mod last_failure;
 pub mod lease;
 pub mod model;
 pub mod names;
+#[cfg(feature = "cluster")]
+pub mod packetcapture;
 pub mod pools;
 pub mod probe;
 pub mod problem;

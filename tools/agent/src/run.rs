@@ -114,9 +114,9 @@ async fn manifests(cli: &Cli, node: &str, out: &mut (dyn Write + Send)) -> u8 {
         once(&mut agent, &mut driver, &mut told, is_listed).await
     } else {
         let checks = (!cli.no_health_checks).then(Checks::default);
-        let serving = Serving::start(cli, node, &following);
-        let devices = offering(cli, cni.as_ref());
         let names = Names::start(cli.socket.clone(), Arc::clone(condition.status()));
+        let serving = Serving::start(cli, node, &following, &names);
+        let devices = offering(cli, cni.as_ref());
         let export = exporting(cli, node, &condition);
         let problems = BTreeSet::new();
         let health = Health { checks, forwards: false, problems, condition, serving, devices, names, export };

@@ -15,7 +15,6 @@ mod commands;
 mod doctor;
 mod error;
 mod output;
-mod pcapng;
 mod yaml;
 
 use std::process::ExitCode;

@@ -79,6 +79,14 @@ impl Names {
     }
 }
 
+impl Names {
+    /// The newest book. None: there was none yet.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn books(&self) -> watch::Receiver<Option<Arc<Book>>> {
+        self.book.subscribe()
+    }
+}
+
 impl Drop for Names {
     fn drop(&mut self) {
         self.task.abort();

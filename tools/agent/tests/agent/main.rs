@@ -41,6 +41,8 @@ mod node_addresses;
 mod node_port_local;
 mod one_config;
 mod one_name;
+#[cfg(feature = "cluster")]
+mod packet_captures;
 mod pools;
 mod property;
 #[cfg(feature = "cluster")]

@@ -192,6 +192,39 @@ TRACEFLOW_STATUS = obj(
         "results": array(obj({"node": STRING, "role": STRING, "timestamp": INTEGER, "observations": array(OBSERVATION)})),
     }
 )
+POD_OR_ADDRESS = obj({"pod": obj({"namespace": STRING, "name": STRING}, "name"), "ip": STRING})
+# A number, or a name.
+INT_OR_STRING = {"x-kubernetes-int-or-string": True}
+MESSAGES = obj({"messages": array(obj({"type": INT_OR_STRING, "code": BYTE}, "type"))})
+PACKET_CAPTURE = kept(
+    obj(
+        {
+            "timeout": integer(1, 300),
+            "captureConfig": obj({"firstN": obj({"number": integer(1, 2**31 - 1)}, "number")}, "firstN"),
+            "source": POD_OR_ADDRESS,
+            "destination": POD_OR_ADDRESS,
+            "direction": enum("SourceToDestination", "DestinationToSource", "Both"),
+            "capturePoint": enum("Source", "Destination"),
+            "packet": obj(
+                {
+                    "ipFamily": enum("IPv4", "IPv6"),
+                    "protocol": INT_OR_STRING,
+                    "transportHeader": obj(
+                        {
+                            "udp": obj({"srcPort": PORT, "dstPort": PORT}),
+                            "tcp": obj({"srcPort": PORT, "dstPort": PORT, "flags": array(obj({"value": BYTE, "mask": BYTE}, "value"))}),
+                            "icmp": MESSAGES,
+                            "icmpv6": MESSAGES,
+                        }
+                    ),
+                }
+            ),
+            "fileServer": obj({"url": STRING, "hostPublicKey": STRING}, "url"),
+        },
+        "captureConfig",
+    )
+)
+PACKET_CAPTURE_STATUS = obj({"numberCaptured": INTEGER, "filePath": STRING, "conditions": CONDITIONS})
 
 ADMIN_RULE = kept(
     obj(
@@ -334,6 +367,15 @@ FILES = {
                 column("Source-Pod", ".spec.source.pod"),
                 column("Destination-Pod", ".spec.destination.pod"),
             ],
+        ),
+        antrea(
+            "v1alpha1",
+            "PacketCapture",
+            "packetcaptures",
+            PACKET_CAPTURE,
+            short=["pcap"],
+            status=PACKET_CAPTURE_STATUS,
+            columns=[column("Captured", ".status.numberCaptured", "integer"), column("File", ".status.filePath")],
         ),
     ],
     "policy.networking.k8s.io.yaml": [

@@ -74,7 +74,7 @@ fn path(object: &Value) -> String {
 }
 
 /// What there is: of each kind whose status the agent writes an object, a policy that it refuses,
-/// Egresses without an address and without a Node, and a Traceflow to another Node.
+/// Egresses without an address and without a Node, a Traceflow to another Node, a PacketCapture.
 fn objects() -> Vec<Value> {
     let of = |api: &str, kind: &str, name: &str, spec: Value| json!({"apiVersion": api, "kind": kind, "metadata": {"name": name}, "spec": spec});
     let antrea = |kind: &str, name: &str, spec: Value| of("crd.antrea.io/v1beta1", kind, name, spec);
@@ -128,6 +128,12 @@ fn objects() -> Vec<Value> {
             json!({"appliedTo": {"namespaceSelector": {}}, "externalIPPool": "pool", "egressIP": "192.168.77.70"}),
         ),
         antrea("Traceflow", "t", json!({"source": end("here"), "destination": end("there"), "timeout": 60})),
+        of(
+            "crd.antrea.io/v1alpha1",
+            "PacketCapture",
+            "c",
+            json!({"source": {"pod": {"name": "here"}}, "captureConfig": {"firstN": {"number": 1}}}),
+        ),
     ]
 }
 
@@ -214,6 +220,7 @@ impl<'a> Scene<'a> {
         command.args(["--cluster", "--no-state", "--no-health-checks", "--period-ms", "50", "--node", NODE]);
         command.arg("--kubeconfig").arg(self.dir.path().join("kubeconfig"));
         command.arg("--node-config").arg(self.dir.path().join("node-config.yaml"));
+        command.arg("--packet-captures").arg(self.dir.path().join("captures"));
         command.arg("--socket").arg(self.switch.socket());
         command.env_remove("RUST_LOG").stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(File::create(&log).expect("made"));

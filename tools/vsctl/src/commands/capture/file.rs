@@ -1,6 +1,6 @@
 //! Messages of a capture as blocks of a capture file.
 
-use crate::pcapng::{Direction, Interface, Packet, Writer};
+use vswitch_pcapng::{Direction, Interface, Packet, Writer};
 use std::io::{self, Write};
 use vswitch_proto::v1;
 

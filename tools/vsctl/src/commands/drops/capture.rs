@@ -1,7 +1,7 @@
 //! Samples of drops as a capture file: an interface for each port and direction.
 
 use super::words;
-use crate::pcapng::{Direction, Interface, Packet, Writer};
+use vswitch_pcapng::{Direction, Interface, Packet, Writer};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use vswitch_proto::v1;

@@ -1,7 +1,7 @@
 //! What a switch could have told of drops, both ways.
 
 use super::*;
-use crate::pcapng::TEXT_MAX;
+use vswitch_pcapng::TEXT_MAX;
 use vswitch_proto::v1::watch_drops_response::Update;
 
 fn count(port: &str, reason: &str, total: u64, pod: &str) -> v1::PortDrops {

@@ -1,6 +1,6 @@
 //! Capture files in the format pcapng, which tcpdump, tshark and Wireshark read.
 //!
-//! **Where in the walk**: behind it. Verbs that write captured packets use it.
+//! **Where in the walk**: behind it. `vsctl` and the agent write captured packets by it.
 //!
 //! **Design**: one section, in the byte order of x86. Each interface is a block with its name,
 //! snaplen and a resolution of one nanosecond. Each packet is an enhanced packet block: its
@@ -12,11 +12,12 @@
 //! All packets are Ethernet frames.
 //!
 //! **Threads**: one writer, one thread.
+#![forbid(unsafe_code)]
 
 use std::io::{self, Write};
 
 /// Longest name or comment, in bytes. The length of an option has 16 bits.
-pub(crate) const TEXT_MAX: usize = 0xfff0;
+pub const TEXT_MAX: usize = 0xfff0;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
@@ -41,7 +42,7 @@ const STATISTICS_DROPPED: u16 = 5;
 
 /// Which way a packet went, as the flags of its block say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
     /// The block does not say.
     Unknown = 0,
     /// The interface received it.
@@ -52,37 +53,37 @@ pub(crate) enum Direction {
 
 /// An interface of a capture.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Interface {
+pub struct Interface {
     /// Readers show it beside each packet.
-    pub(crate) name: String,
+    pub name: String,
     /// A sentence on it; may be empty.
-    pub(crate) description: String,
+    pub description: String,
     /// Bytes that are kept of a packet at most; 0: all of them.
-    pub(crate) snaplen: u32,
+    pub snaplen: u32,
 }
 
 /// A captured packet.
 #[derive(Clone, Debug)]
-pub(crate) struct Packet<'a> {
+pub struct Packet<'a> {
     /// What [`Writer::interface`] returned.
-    pub(crate) interface: u32,
+    pub interface: u32,
     /// Nanoseconds since 1970.
-    pub(crate) time: u64,
+    pub time: u64,
     /// Its first bytes.
-    pub(crate) bytes: &'a [u8],
+    pub bytes: &'a [u8],
     /// Its length before it was cut, in bytes.
-    pub(crate) length: u32,
+    pub length: u32,
     /// Which way it went.
-    pub(crate) direction: Direction,
+    pub direction: Direction,
     /// The same for all records of one packet; 0: unknown.
-    pub(crate) id: u64,
+    pub id: u64,
     /// Empty: none.
-    pub(crate) comment: &'a str,
+    pub comment: &'a str,
 }
 
 /// Writes a capture file.
 #[derive(Debug)]
-pub(crate) struct Writer<W> {
+pub struct Writer<W> {
     out: W,
     interfaces: u32,
     block: Vec<u8>,
@@ -93,7 +94,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// Those of writing.
-    pub(crate) fn new(out: W, application: &str) -> io::Result<Self> {
+    pub fn new(out: W, application: &str) -> io::Result<Self> {
         let mut writer = Self { out, interfaces: 0, block: Vec::new() };
         writer.begin(SECTION_HEADER);
         writer.u32(BYTE_ORDER);
@@ -109,7 +110,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// Those of writing.
-    pub(crate) fn interface(&mut self, interface: &Interface) -> io::Result<u32> {
+    pub fn interface(&mut self, interface: &Interface) -> io::Result<u32> {
         self.begin(INTERFACE);
         self.u16(ETHERNET);
         self.u16(0); // reserved
@@ -127,7 +128,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Those of writing; [`io::ErrorKind::InvalidInput`] for an interface that was not added, or
     /// 4 GiB of bytes.
-    pub(crate) fn packet(&mut self, packet: &Packet<'_>) -> io::Result<()> {
+    pub fn packet(&mut self, packet: &Packet<'_>) -> io::Result<()> {
         self.begin(PACKET);
         self.interface_at(packet.interface, packet.time)?;
         let kept = u32::try_from(packet.bytes.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -149,7 +150,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// As [`Writer::packet`].
-    pub(crate) fn statistics(&mut self, interface: u32, time: u64, captured: u64, dropped: u64) -> io::Result<()> {
+    pub fn statistics(&mut self, interface: u32, time: u64, captured: u64, dropped: u64) -> io::Result<()> {
         self.begin(STATISTICS);
         self.interface_at(interface, time)?;
         self.option(STATISTICS_RECEIVED, &(captured + dropped).to_le_bytes());
@@ -161,7 +162,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// Those of writing.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
@@ -230,5 +231,4 @@ fn cut(text: &[u8]) -> usize {
 }
 
 #[cfg(test)]
-#[path = "pcapng_tests.rs"]
 mod tests;
