@@ -1,8 +1,8 @@
 //! Bundles: messages that take effect together.
 
-use crate::message::{self, Envelope, Message};
+use crate::Codec;
+use crate::header::{HEADER, header, may_be_bundled};
 use crate::wire::{Reader, Result, Writer, refuse};
-use crate::{Codec, EncodeError};
 
 /// A step in the life of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,27 +78,33 @@ fn check_flags(flags: u16) -> Result<()> {
 
 /// A message in a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BundleAdd {
+pub struct BundleAdd<M> {
     /// The bundle.
     pub id: u32,
     /// Bits, as in [`BundleControl::flags`].
     pub flags: u16,
     /// A mod of flows, groups or ports, or a packet-out; its xid is that of the message around it.
-    pub message: Box<Message>,
+    pub message: Box<M>,
 }
 
-impl BundleAdd {
-    pub(crate) fn read(codec: Codec, xid: u32, input: &mut Reader<'_>) -> Result<Self> {
+impl<M> BundleAdd<M> {
+    /// `decode` reads the message in it.
+    pub(crate) fn read(
+        codec: Codec,
+        xid: u32,
+        decode: impl FnOnce(Codec, &[u8]) -> Result<M>,
+        input: &mut Reader<'_>,
+    ) -> Result<Self> {
         let id = input.u32()?;
         input.skip(2)?;
         let flags = input.u16()?;
         check_flags(flags)?;
         let bytes = input.rest();
-        let header = message::header(bytes).ok_or_else(|| {
+        let header = header(bytes).ok_or_else(|| {
             crate::wire::refusal("OFPBFC_MSG_BAD_LEN", format!("a message of {} bytes in a bundle", bytes.len()))
         })?;
         let len = usize::from(header.len);
-        if len > bytes.len() || len < message::HEADER {
+        if len > bytes.len() || len < HEADER {
             return refuse(
                 "OFPBFC_MSG_BAD_LEN",
                 format!("a message of {len} bytes, of which {} are there", bytes.len()),
@@ -113,19 +119,18 @@ impl BundleAdd {
                 "the xid of a message in a bundle is not that of the message around it",
             );
         }
-        if !message::may_be_bundled(header.kind) {
+        if !may_be_bundled(header.kind) {
             return refuse("OFPBFC_MSG_UNSUP", format!("messages of type {} have no place in a bundle", header.kind));
         }
-        let Envelope { message, .. } = message::decode(codec, &bytes[..len]).map_err(|failure| failure.refusal)?;
+        let message = decode(codec, &bytes[..len])?;
         Ok(Self { id, flags, message: Box::new(message) })
     }
 
-    pub(crate) fn put(&self, codec: Codec, xid: u32, out: &mut Writer) -> std::result::Result<(), EncodeError> {
+    /// `message`: the message in it, as bytes.
+    pub(crate) fn put(&self, message: &[u8], out: &mut Writer) {
         out.u32(self.id);
         out.u16(0);
         out.u16(self.flags);
-        let inner = message::encode_one(codec, xid, &self.message)?;
-        out.bytes(&inner);
-        Ok(())
+        out.bytes(message);
     }
 }

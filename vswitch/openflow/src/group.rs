@@ -1,6 +1,6 @@
 //! Groups: mods, descriptions, statistics, features.
 
-use crate::action::{Depth, port_32, put_actions, read_actions};
+use crate::action::{port_32, put_actions, read_actions};
 use crate::flow::of_check;
 use crate::oxm::{self, Entry, Names, put_entry};
 use crate::property::{self, Property, properties, put_property, put_u16};
@@ -211,7 +211,7 @@ fn read_buckets_13(codec: Codec, input: &mut Reader<'_>) -> Result<Vec<BucketSpe
             weight,
             watch_port: watched_port(port)?,
             watch_group: watched_group(group),
-            actions: read_actions(codec, &mut body, Depth::default())?.into(),
+            actions: read_actions(codec, &mut body)?.into(),
         });
     }
     Ok(buckets)
@@ -226,7 +226,7 @@ fn read_buckets_15(codec: Codec, input: &mut Reader<'_>) -> Result<Vec<BucketSpe
         }
         let mut body = input.part(len - 2, BAD_BUCKET)?;
         let (actions, id) = (usize::from(body.u16()?), body.u32()?);
-        let actions = read_actions(codec, &mut body.part(actions, BAD_BUCKET)?, Depth::default())?.into();
+        let actions = read_actions(codec, &mut body.part(actions, BAD_BUCKET)?)?.into();
         let mut bucket = BucketSpec { id, weight: 0, watch_port: None, watch_group: None, actions };
         for property in properties(body) {
             let property = property?;

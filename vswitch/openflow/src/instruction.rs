@@ -1,7 +1,7 @@
 //! Instructions of a flow: `apply_actions` around the list, and those that are actions in the
 //! language (`goto_table`, `write_metadata`, ...).
 
-use crate::action::{Depth, put_actions, read_actions};
+use crate::action::{put_actions, read_actions};
 use crate::wire::{Reader, Result, Writer, refusal, refuse};
 use crate::{Codec, Version};
 use vswitch_flow::Action;
@@ -81,14 +81,14 @@ impl<'a> Instructions<'a> {
         }
         if let Some(mut body) = self.body(kind::APPLY_ACTIONS) {
             body.skip(4)?;
-            actions.append(&mut read_actions(codec, &mut body, Depth::default())?);
+            actions.append(&mut read_actions(codec, &mut body)?);
         }
         if self.body(kind::CLEAR_ACTIONS).is_some() {
             actions.push(Action::ClearActions);
         }
         if let Some(mut body) = self.body(kind::WRITE_ACTIONS) {
             body.skip(4)?;
-            let written = read_actions(codec, &mut body, Depth::default())?;
+            let written = read_actions(codec, &mut body)?;
             actions.push(Action::WriteActions(written.into()));
         }
         if let Some(mut body) = self.body(kind::WRITE_METADATA) {

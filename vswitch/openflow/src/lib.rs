@@ -43,12 +43,15 @@ mod action;
 mod assemble;
 mod asynchronous;
 mod bundle;
+mod codec;
 mod config;
 mod connection;
 mod error;
 mod flow;
+mod flow_stats;
 mod group;
 mod group_stats;
+mod header;
 mod instruction;
 mod message;
 mod meter;
@@ -69,7 +72,8 @@ pub use bundle::{BundleAdd, BundleControl, BundleStep};
 pub use config::{Features, Hello, SwitchConfig};
 pub use connection::{CtFlush, CtTuple};
 pub use error::ErrorCode;
-pub use flow::{FlowCommand, FlowMod, FlowRemoved, FlowStats};
+pub use flow::{FlowCommand, FlowMod};
+pub use flow_stats::{FlowRemoved, FlowStats};
 pub use group::{GroupCommand, GroupMod};
 pub use group_stats::{BucketCounters, GroupFeatures, GroupStats};
 pub use message::{Envelope, ErrorMessage, Message};
@@ -153,7 +157,7 @@ impl Codec {
     /// # Errors
     /// When it is wrong or not served.
     pub fn decode(self, bytes: &[u8]) -> Result<Envelope, Failure> {
-        message::decode(self, bytes)
+        codec::decode(self, bytes)
     }
 
     /// Writes one message.
@@ -161,7 +165,7 @@ impl Codec {
     /// # Errors
     /// When it does not fit into a message, or names a field that has no name in OpenFlow.
     pub fn encode(self, envelope: &Envelope) -> Result<Vec<u8>, EncodeError> {
-        message::encode(self, envelope)
+        codec::encode(self, envelope)
     }
 }
 

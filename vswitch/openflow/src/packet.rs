@@ -1,6 +1,6 @@
 //! Packets from and to controllers.
 
-use crate::action::{Depth, port_32, put_actions, read_actions, reason, reason_number};
+use crate::action::{port_32, put_actions, read_actions, reason, reason_number};
 use crate::flow::{NO_BUFFER, of_check};
 use crate::property::{properties, put_property, put_u64};
 use crate::wire::{Reader, Result, Writer, refuse};
@@ -183,7 +183,7 @@ impl PacketOut {
             input.skip(2)?;
             (oxm::read_metadata(input)?, len)
         };
-        let actions = read_actions(codec, &mut input.part(len.into(), "OFPBRC_BAD_LEN")?, Depth::default())?;
+        let actions = read_actions(codec, &mut input.part(len.into(), "OFPBRC_BAD_LEN")?)?;
         let packet = input.rest().to_vec();
         Ok(Self { buffer_id, metadata: metadata.into(), actions: actions.into(), packet })
     }

@@ -1,8 +1,7 @@
 //! `ct(...)` and the `nat(...)` in it.
 
-use super::put::put_actions;
-use super::read::{Depth, frame, read_actions};
-use super::{BAD_ARGUMENT, BAD_LEN, EXPERIMENTER, ofs_nbits, put_short_header, read_subfield, subtype};
+use super::body::{Nested, frame};
+use super::{BAD_ARGUMENT, BAD_LEN, EXPERIMENTER, PutList, ofs_nbits, put_short_header, read_subfield, subtype};
 use crate::Codec;
 use crate::error::NICIRA;
 use crate::wire::{Reader, Result, Writer, refuse};
@@ -32,7 +31,7 @@ mod range {
     pub(super) const PORT_LAST: u16 = 32;
 }
 
-pub(super) fn read(codec: Codec, mut body: Reader<'_>, depth: Depth) -> Result<Action> {
+pub(super) fn read(codec: Codec, mut body: Reader<'_>, nested: Nested) -> Result<Action> {
     let flags = body.u16()?;
     let zone = zone(&mut body)?;
     let table = body.u8()?;
@@ -51,7 +50,7 @@ pub(super) fn read(codec: Codec, mut body: Reader<'_>, depth: Depth) -> Result<A
         let (kind, mut inner) = frame(&mut rest)?;
         let mut one = body.part(body.len() - rest.len(), BAD_LEN)?;
         if kind != EXPERIMENTER || (inner.u32()?, inner.u16()?) != (NICIRA, subtype::NAT) {
-            exec.append(&mut read_actions(codec, &mut one, depth.inner()?)?);
+            exec.append(&mut nested.list(codec, &mut one)?);
         } else if ct.nat.replace(nat(inner)?).is_some() {
             return refuse(BAD_ARGUMENT, "ct translates at most once");
         }
@@ -124,7 +123,7 @@ fn span<T: PartialOrd + Copy>(first: Option<T>, last: Option<T>) -> Result<Optio
 }
 
 /// Writes the action from its subtype on.
-pub(super) fn put(codec: Codec, ct: &Ct, out: &mut Writer) -> Result<()> {
+pub(super) fn put(codec: Codec, ct: &Ct, put_list: PutList, out: &mut Writer) -> Result<()> {
     out.u16(subtype::CT);
     out.u16(if ct.commit { COMMIT } else { 0 } | if ct.force { FORCE } else { 0 });
     match ct.zone {
@@ -143,7 +142,7 @@ pub(super) fn put(codec: Codec, ct: &Ct, out: &mut Writer) -> Result<()> {
     if let Some(nat) = &ct.nat {
         put_nat(nat, out);
     }
-    put_actions(codec, &ct.exec, out)
+    put_list(codec, &ct.exec, out)
 }
 
 fn put_nat(nat: &Nat, out: &mut Writer) {

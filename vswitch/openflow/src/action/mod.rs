@@ -4,6 +4,7 @@
 //! subtype, and a body. `read` and `nicira` read them, `put` and `put_nicira` write them. The order
 //! of actions, their places and prerequisites are judged by `vswitch_flow::action`.
 
+mod body;
 mod controller;
 mod ct;
 mod hash;
@@ -16,7 +17,7 @@ mod set;
 
 pub(crate) use controller::{reason, reason_number};
 pub(crate) use put::put_actions;
-pub(crate) use read::{Depth, read_actions};
+pub(crate) use read::read_actions;
 
 use crate::Codec;
 use crate::oxm::{self, Names, header_by};
@@ -150,6 +151,9 @@ fn put_short_header(codec: Codec, sub: Subfield, out: &mut Writer) -> Result<()>
     oxm::put_header(subfield_header(codec, sub)?, out);
     Ok(())
 }
+
+/// Writes a list of actions in another.
+type PutList = fn(Codec, &[vswitch_flow::Action], &mut Writer) -> Result<()>;
 
 /// How deep actions may be nested.
 const MAX_DEPTH: usize = limits::MAX_NESTING;

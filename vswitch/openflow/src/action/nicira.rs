@@ -1,6 +1,6 @@
 //! Reads Nicira's actions, but for those with files of their own.
 
-use super::read::{Depth, entry_action, move_of, read_actions};
+use super::body::{Nested, entry_action, move_of};
 use super::{controller, ct, hash, learn, port_16, read_subfield, subfield, subtype as s};
 use crate::oxm;
 use crate::wire::{Reader, Result, refuse};
@@ -11,7 +11,7 @@ use vswitch_flow::{Action, Field};
 const MUST_BE_ZERO: &str = "NXBAC_MUST_BE_ZERO";
 
 /// The action of a subtype.
-pub(super) fn action(codec: Codec, subtype: u16, mut body: Reader<'_>, depth: Depth) -> Result<Action> {
+pub(super) fn action(codec: Codec, subtype: u16, mut body: Reader<'_>, nested: Nested) -> Result<Action> {
     let body = &mut body;
     let action = match subtype {
         s::RESUBMIT => resubmit_port(body)?,
@@ -47,11 +47,11 @@ pub(super) fn action(codec: Codec, subtype: u16, mut body: Reader<'_>, depth: De
         s::SAMPLE => sample(body, false)?,
         s::SAMPLE2 | s::SAMPLE3 => sample(body, true)?,
         s::CONJUNCTION => conjunction(body)?,
-        s::CT => return ct::read(codec, *body, depth),
+        s::CT => return ct::read(codec, *body, nested),
         s::OUTPUT_TRUNC => output_trunc(body)?,
         s::CLONE => {
             body.zeros(6, MUST_BE_ZERO)?;
-            return Ok(Action::Clone(read_actions(codec, body, depth.inner()?)?.into()));
+            return Ok(Action::Clone(nested.list(codec, body)?.into()));
         }
         s::CT_CLEAR => void(body, Action::CtClear)?,
         s::CHECK_PKT_LARGER => check_pkt_larger(body)?,

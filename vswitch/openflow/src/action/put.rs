@@ -1,7 +1,7 @@
 //! Writes lists of actions, and OpenFlow's own actions.
 
 use super::{EXPERIMENTER, header_for, kind, put_nicira, set};
-use crate::oxm::{self, Entry, Names, put_entry, put_header};
+use crate::oxm::{Entry, Names, put_entry, put_header};
 use crate::wire::{Result, Writer};
 use crate::{Codec, Version};
 use vswitch_flow::action::{Controller, Reason, port};
@@ -25,7 +25,7 @@ fn put_action(codec: Codec, action: &Action, out: &mut Writer) -> Result<()> {
     out.u16(0);
     if kind.is_some() {
         put_standard(codec, action, out)?;
-    } else if !put_nicira::put(codec, action, out)? {
+    } else if !put_nicira::put(codec, action, put_actions, out)? {
         out.0.truncate(start);
         return Ok(());
     }
@@ -88,12 +88,7 @@ fn copy_field(codec: Codec, from: Subfield, to: Subfield, out: &mut Writer) -> R
     out.u16(from.start.into());
     out.u16(to.start.into());
     out.u16(0);
-    put_header(header(codec, from, Names::Version)?, out);
-    put_header(header(codec, to, Names::Version)?, out);
+    put_header(header_for(codec, from.field, from.start + from.len, Names::Version)?, out);
+    put_header(header_for(codec, to.field, to.start + to.len, Names::Version)?, out);
     Ok(())
-}
-
-/// The header for a subfield.
-pub(super) fn header(codec: Codec, sub: Subfield, names: Names) -> Result<oxm::Header> {
-    header_for(codec, sub.field, sub.start + sub.len, names)
 }

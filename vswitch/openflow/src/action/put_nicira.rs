@@ -1,7 +1,6 @@
 //! Writes Nicira's actions.
 
-use super::put::{header, put_actions};
-use super::{controller, ct, hash, learn, ofs_nbits, subfield_header, subtype as s, to_port_16};
+use super::{PutList, controller, ct, hash, learn, ofs_nbits, subfield_header, subtype as s, to_port_16};
 use crate::error::NICIRA;
 use crate::oxm::{self, Names};
 use crate::wire::{Result, Writer};
@@ -11,7 +10,7 @@ use vswitch_flow::text::{NoNames, Style, format_actions};
 use vswitch_flow::{Action, Subfield};
 
 /// Writes an action from the experimenter's id on; false: there is nothing to write.
-pub(super) fn put(codec: Codec, action: &Action, out: &mut Writer) -> Result<bool> {
+pub(super) fn put(codec: Codec, action: &Action, put_list: PutList, out: &mut Writer) -> Result<bool> {
     let start = out.len() - 4;
     out.u32(NICIRA);
     match action {
@@ -40,7 +39,7 @@ pub(super) fn put(codec: Codec, action: &Action, out: &mut Writer) -> Result<boo
         Action::Clone(actions) => {
             out.u16(s::CLONE);
             out.zeros(6);
-            put_actions(codec, actions, out)?;
+            put_list(codec, actions, out)?;
         }
         Action::Note(bytes) => {
             out.u16(s::NOTE);
@@ -49,7 +48,7 @@ pub(super) fn put(codec: Codec, action: &Action, out: &mut Writer) -> Result<boo
         Action::Exit => out.u16(s::EXIT),
         Action::Sample(sample) => put_sample(sample, out),
         Action::CheckPktLarger { len, to } => check_pkt_larger(codec, *len, *to, out)?,
-        Action::Ct(ct) => ct::put(codec, ct, out)?,
+        Action::Ct(ct) => ct::put(codec, ct, put_list, out)?,
         Action::CtClear => out.u16(s::CT_CLEAR),
         Action::DeleteField(field) => {
             out.u16(s::DELETE_FIELD);
@@ -106,8 +105,8 @@ fn reg_move(codec: Codec, from: Subfield, to: Subfield, out: &mut Writer) -> Res
     out.u16(to.len.into());
     out.u16(from.start.into());
     out.u16(to.start.into());
-    oxm::put_header(header(codec, from, Names::Nxm)?, out);
-    oxm::put_header(header(codec, to, Names::Nxm)?, out);
+    oxm::put_header(subfield_header(codec, from)?, out);
+    oxm::put_header(subfield_header(codec, to)?, out);
     Ok(())
 }
 

@@ -1,55 +1,36 @@
 //! Reads lists of actions, and OpenFlow's own actions.
 
+use super::body::{Nested, entry_action, frame, move_of};
 use super::nicira;
-use super::{BAD_ARGUMENT, BAD_LEN, EXPERIMENTER, MAX_DEPTH, kind, port_32, subfield};
+use super::{BAD_ARGUMENT, EXPERIMENTER, kind, port_32};
 use crate::error::{NICIRA, ONF};
-use crate::oxm::{self, Entry};
 use crate::wire::{Reader, Result, refuse};
 use crate::{Codec, Version};
 use vswitch_flow::action::{Controller, port};
-use vswitch_flow::{Action, Field, Refusal};
-
-/// How deep a list is nested in others. The outermost one is at 0.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Depth(usize);
-
-impl Depth {
-    pub(super) fn inner(self) -> Result<Self> {
-        if self.0 >= MAX_DEPTH {
-            return refuse(BAD_ARGUMENT, format!("actions are nested more than {MAX_DEPTH} levels deep"));
-        }
-        Ok(Self(self.0 + 1))
-    }
-}
+use vswitch_flow::{Action, Field};
 
 /// All actions of a list.
-pub(crate) fn read_actions(codec: Codec, input: &mut Reader<'_>, depth: Depth) -> Result<Vec<Action>> {
+pub(crate) fn read_actions(codec: Codec, input: &mut Reader<'_>) -> Result<Vec<Action>> {
+    read_nested(codec, input, Nested::new(read_nested))
+}
+
+/// The same of a list that may be in others.
+fn read_nested(codec: Codec, input: &mut Reader<'_>, nested: Nested) -> Result<Vec<Action>> {
     let mut actions = Vec::new();
     while !input.is_empty() {
         let (kind, body) = frame(input)?;
-        let action = if kind == EXPERIMENTER { experimenter(codec, body, depth) } else { standard(codec, kind, body) };
+        let action = if kind == EXPERIMENTER { experimenter(codec, body, nested) } else { standard(codec, kind, body) };
         actions.push(action?);
     }
     Ok(actions)
 }
 
-/// Type and body of the next action.
-pub(super) fn frame<'a>(input: &mut Reader<'a>) -> Result<(u16, Reader<'a>)> {
-    let mut header = Reader::new(input.take(4)?, BAD_LEN);
-    let (kind, len) = (header.u16()?, usize::from(header.u16()?));
-    if len < 8 || !len.is_multiple_of(8) || len - 4 > input.len() {
-        let reason = format!("an action of {len} bytes, of which {} are there", input.len() + 4);
-        return refuse(BAD_LEN, reason);
-    }
-    Ok((kind, input.part(len - 4, BAD_LEN)?))
-}
-
-fn experimenter(codec: Codec, mut body: Reader<'_>, depth: Depth) -> Result<Action> {
+fn experimenter(codec: Codec, mut body: Reader<'_>, nested: Nested) -> Result<Action> {
     let id = body.u32()?;
     match id {
         NICIRA => {
             let subtype = body.u16()?;
-            nicira::action(codec, subtype, body, depth)
+            nicira::action(codec, subtype, body, nested)
         }
         ONF => refuse("OFPBAC_BAD_VENDOR_TYPE", "no experimental action of ONF is served"),
         _ => refuse("OFPBAC_BAD_VENDOR", format!("actions of experimenter {id:#x} are not served")),
@@ -135,39 +116,8 @@ fn set_field(body: &mut Reader<'_>, masks: bool) -> Result<Action> {
     }
 }
 
-/// An entry with its padding, as what it sets.
-pub(super) fn entry_action(body: &mut Reader<'_>) -> Result<Action> {
-    let of_action = |error: Refusal| match error.code {
-        // As Open vSwitch has it: a field that is not known is one of another length.
-        "OFPBMC_BAD_FIELD" => Refusal { code: "OFPBAC_BAD_SET_LEN", ..error },
-        "OFPBMC_BAD_MASK" => Refusal { code: "OFPBAC_BAD_SET_MASK", ..error },
-        "OFPBMC_BAD_VALUE" => Refusal { code: "OFPBAC_BAD_SET_ARGUMENT", ..error },
-        _ => error,
-    };
-    let Entry { field, value, mask } = oxm::read_entry(body).and_then(|entry| entry).map_err(of_action)?;
-    let padding = body.rest();
-    if padding.len() > 7 || padding.iter().any(|byte| *byte != 0) {
-        return refuse("OFPBAC_BAD_SET_ARGUMENT", format!("padding behind {} is not up to 7 zeros", field.name()));
-    }
-    if !field.is_writable() {
-        return refuse("OFPBAC_BAD_SET_ARGUMENT", format!("{} is read-only", field.name()));
-    }
-    Ok(Action::SetField { field, value, mask })
-}
-
 fn copy_field(mut body: Reader<'_>) -> Result<Action> {
     let (len, source, target) = (body.u16()?, body.u16()?, body.u16()?);
     body.skip(2)?;
     move_of(len, source, target, body)
-}
-
-/// The two headers of a move, and their padding.
-pub(super) fn move_of(len: u16, source: u16, target: u16, mut body: Reader<'_>) -> Result<Action> {
-    let from = subfield(oxm::read_header(&mut body)?, source, len)?;
-    let to = subfield(oxm::read_header(&mut body)?, target, len)?;
-    let padding = body.rest();
-    if padding.len() > 7 || padding.iter().any(|byte| *byte != 0) {
-        return refuse("NXBAC_MUST_BE_ZERO", "padding behind the headers is not up to 7 zeros");
-    }
-    Ok(Action::Move { from, to })
 }

@@ -69,7 +69,8 @@ fn loads(codec: Codec, entry: Entry, out: &mut Writer) -> Result<()> {
         end(start, out);
         return Ok(());
     }
-    let mut rest = mask;
+    // A VLAN ID is 12 bits here. The switch sets the present bit above them.
+    let mut rest = if field == Field::VlanVid { mask & 0xfff } else { mask };
     while rest != 0 {
         let first = rest.trailing_zeros();
         let len = (rest >> first).trailing_ones().min(64);

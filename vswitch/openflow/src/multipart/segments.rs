@@ -1,7 +1,7 @@
 //! A reply of any size as messages.
 
 use super::{Reply, put_header};
-use crate::message::{self, kind};
+use crate::header::{MAX, MULTIPART_HEADER, finish, kind, put_header as put_message_header};
 use crate::wire::Writer;
 use crate::{Codec, EncodeError};
 
@@ -36,7 +36,7 @@ impl Segments<'_> {
         let mut out = Writer::default();
         let written = self.reply.put_entry(self.codec, self.at, &mut out);
         self.at += 1;
-        if out.len() > message::MAX - message::MULTIPART_HEADER {
+        if out.len() > MAX - MULTIPART_HEADER {
             return Some(Err(EncodeError::TooLong(out.len())));
         }
         Some(written.map(|()| out.0).map_err(EncodeError::from))
@@ -51,7 +51,7 @@ impl Iterator for Segments<'_> {
             return None;
         }
         let mut out = Writer::default();
-        message::put_header(self.codec, kind::MULTIPART_REPLY, self.xid, &mut out);
+        put_message_header(self.codec, kind::MULTIPART_REPLY, self.xid, &mut out);
         let flags = out.len() + 2;
         put_header(self.codec, self.reply.kind(), true, &mut out);
         let empty = out.len();
@@ -69,13 +69,13 @@ impl Iterator for Segments<'_> {
                     self.at -= 1;
                     break;
                 }
-                Some(Ok(entry)) if out.len() + entry.len() > message::MAX => {
+                Some(Ok(entry)) if out.len() + entry.len() > MAX => {
                     self.left = entry;
                     break;
                 }
                 Some(Ok(entry)) => out.bytes(&entry),
             }
         }
-        Some(message::finish(out))
+        Some(finish(out))
     }
 }

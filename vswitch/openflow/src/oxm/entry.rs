@@ -1,21 +1,11 @@
 //! Entries and headers.
 
-use super::table::{self, EXPERIMENTER};
+use super::table::{self, EXPERIMENTER, Header};
 use crate::error::ONF;
 use crate::wire::{Reader, Result, Writer, refusal, refuse};
 use crate::{Codec, Version};
 use vswitch_flow::action::port;
 use vswitch_flow::{Field, Refusal};
-
-/// What a header says of its field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) field: Field,
-    pub(super) class: u16,
-    pub(super) number: u8,
-    /// Bytes of the value.
-    pub(crate) bytes: u8,
-}
 
 /// Which names fields go by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,22 +25,6 @@ pub(crate) struct Entry {
     pub(crate) value: u128,
     /// [`Field::exact_mask`] where the entry has none.
     pub(crate) mask: u128,
-}
-
-impl Header {
-    /// Whether it has 4 bytes: those of experimenters have more.
-    pub(crate) const fn is_short(self) -> bool {
-        self.class != EXPERIMENTER
-    }
-
-    const fn is_short_port(self) -> bool {
-        matches!(self.field, Field::InPort) && self.bytes == 2
-    }
-
-    /// Bits of the field that the name means.
-    pub(crate) fn bits(self) -> u8 {
-        if self.field == Field::InPort { self.bytes * 8 } else { self.field.info().bits }
-    }
 }
 
 /// The header of a field.

@@ -1,6 +1,5 @@
 //! The numbers of fields: from `include/openvswitch/meta-flow.h` of Open vSwitch.
 
-use super::entry::Header;
 use crate::Version;
 use crate::error::ONF;
 use vswitch_flow::Field;
@@ -19,6 +18,32 @@ const OXM_REG: u16 = 0x8001;
 pub(super) const EXPERIMENTER: u16 = 0xffff;
 /// Bytes of an option that has no mapping.
 const OPTION: u8 = 124;
+
+/// What a header says of its field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) field: Field,
+    pub(super) class: u16,
+    pub(super) number: u8,
+    /// Bytes of the value.
+    pub(crate) bytes: u8,
+}
+
+impl Header {
+    /// Whether it has 4 bytes: those of experimenters have more.
+    pub(crate) const fn is_short(self) -> bool {
+        self.class != EXPERIMENTER
+    }
+
+    pub(super) const fn is_short_port(self) -> bool {
+        matches!(self.field, Field::InPort) && self.bytes == 2
+    }
+
+    /// Bits of the field that the name means.
+    pub(crate) fn bits(self) -> u8 {
+        if self.field == Field::InPort { self.bytes * 8 } else { self.field.info().bits }
+    }
+}
 
 /// How a field is known by one of its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! Writes messages of OpenFlow itself.
 
-use super::{Message, kind, nicira};
+use super::nicira;
+use crate::header::kind;
 use crate::multipart::{reply, request};
 use crate::wire::{Result, Writer};
-use crate::{Codec, Version};
+use crate::{Codec, Message, Version};
 
 /// The type of a message in a version.
 pub(super) const fn number(version: Version, message: &Message) -> u8 {

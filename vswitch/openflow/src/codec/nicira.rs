@@ -1,10 +1,9 @@
 //! Messages of experimenters: Nicira's, and those that ONF defined for OpenFlow 1.3 before they
 //! became a part of later versions.
 
-use super::Message;
 use crate::error::{NICIRA, ONF};
 use crate::wire::{Reader, Result, Writer, refuse};
-use crate::{BundleAdd, BundleControl, Codec, CtFlush, OptionMod, OptionTable, PacketIn, RoleStatus, Version};
+use crate::{BundleAdd, BundleControl, Codec, CtFlush, Message, OptionMod, OptionTable, PacketIn, RoleStatus, Version};
 
 /// Nicira's types.
 mod nx {
@@ -31,7 +30,10 @@ mod onf {
 
 const MUST_BE_ZERO: &str = "NXBRC_MUST_BE_ZERO";
 
-pub(super) fn read(codec: Codec, xid: u32, input: &mut Reader<'_>) -> Result<Message> {
+/// Reads a message in a bundle.
+type Decode = fn(Codec, &[u8]) -> Result<Message>;
+
+pub(super) fn read(codec: Codec, xid: u32, decode: Decode, input: &mut Reader<'_>) -> Result<Message> {
     let (experimenter, kind) = (input.u32()?, input.u32()?);
     let message = match (experimenter, kind) {
         (NICIRA, kind) => return read_nicira(kind, input),
@@ -41,7 +43,7 @@ pub(super) fn read(codec: Codec, xid: u32, input: &mut Reader<'_>) -> Result<Mes
             onf::FLOW_MONITOR_RESUMED => Message::FlowMonitorResumed,
             onf::ROLE_STATUS => Message::RoleStatus(RoleStatus::read(input)?),
             onf::BUNDLE_CONTROL => Message::BundleControl(BundleControl::read(input)?),
-            onf::BUNDLE_ADD => Message::BundleAdd(BundleAdd::read(codec, xid, input)?),
+            onf::BUNDLE_ADD => Message::BundleAdd(BundleAdd::read(codec, xid, decode, input)?),
             _ => return bad_subtype(kind),
         },
         (ONF, _) => return bad_subtype(kind),

@@ -1,10 +1,7 @@
 //! Messages that ovs-ofctl and ovs-vswitchd of Open vSwitch 3.1 sent each other, as
 //! tools/record-openflow recorded them.
-#![allow(clippy::unwrap_used)] // a test
 
-mod recording;
-
-use recording::{Direction, Recording, recordings};
+use crate::recording::{Direction, Recording, recordings};
 use vswitch_flow::Refusal;
 use vswitch_flow::spec::Update;
 use vswitch_flow::text::{FlowCommand, NoNames, parse_flow};
@@ -19,7 +16,7 @@ const EXCEPTIONS: &[(&str, &str, &str, &str)] = &[
 ];
 
 fn is_exception(recording: &Recording, command: &str, bytes: &[u8]) -> bool {
-    let hex = recording::hex(bytes);
+    let hex = crate::recording::hex(bytes);
     EXCEPTIONS.iter().any(|(file, part, message, _)| {
         recording.name.starts_with(file) && command.contains(part) && hex[2..].contains(message)
     })
@@ -29,8 +26,9 @@ fn is_exception(recording: &Recording, command: &str, bytes: &[u8]) -> bool {
 fn difference(first: &[u8], second: &[u8]) -> String {
     // The length in the header differs, too.
     let at = (4..first.len()).find(|at| first.get(*at) != second.get(*at)).unwrap_or(first.len());
-    let part =
-        |bytes: &[u8]| recording::hex(&bytes[at.saturating_sub(16).min(bytes.len())..(at + 40).min(bytes.len())]);
+    let part = |bytes: &[u8]| {
+        crate::recording::hex(&bytes[at.saturating_sub(16).min(bytes.len())..(at + 40).min(bytes.len())])
+    };
     format!("at byte {at}: {}\n                  is {}", part(first), part(second))
 }
 
@@ -47,7 +45,7 @@ fn every_message_is_read_and_written_as_it_was() {
             // A hello has the highest version of its sender.
             let hello = Version::from_number(bytes[0]).filter(|_| bytes[1] == 0).map(Codec::new);
             let codec = hello.unwrap_or_else(|| recording.codec(direction));
-            let place = || format!("{} {direction:?} {command}: {}", recording.file, recording::hex(bytes));
+            let place = || format!("{} {direction:?} {command}: {}", recording.file, crate::recording::hex(bytes));
             match codec.decode(bytes) {
                 Err(failure) => wrong.push(format!("{}\n  is refused: {failure}", place())),
                 Ok(envelope) => match codec.encode(&envelope) {
@@ -146,7 +144,7 @@ fn errors_are_those_of_open_vswitch() {
         while let Some((Direction::ToSwitch, request)) = messages.next() {
             let answer = messages.next_if(|(direction, _)| *direction == Direction::FromSwitch).map(|(_, bytes)| bytes);
             count += 1;
-            let hex = recording::hex(request);
+            let hex = crate::recording::hex(request);
             let name = |code: ErrorCode| code.name(codec.version()).map_or_else(|| format!("{code:?}"), str::to_owned);
             let said = answer.map(|bytes| match codec.decode(bytes).unwrap().message {
                 Message::Error(error) => name(error.code),

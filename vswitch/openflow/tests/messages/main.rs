@@ -1,0 +1,7 @@
+//! Tests of whole messages: recorded ones, and random ones.
+#![allow(clippy::unwrap_used)] // a test
+
+mod golden;
+mod random;
+mod recording;
+mod round_trip;
