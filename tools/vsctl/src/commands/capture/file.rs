@@ -1,7 +1,7 @@
 //! Messages of a capture as blocks of a capture file.
 
-use vswitch_pcapng::{Direction, Interface, Packet, Writer};
 use std::io::{self, Write};
+use vswitch_pcapng::{Direction, Interface, Packet, Writer};
 use vswitch_proto::v1;
 
 /// A capture file that is being written.

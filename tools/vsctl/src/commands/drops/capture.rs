@@ -1,9 +1,9 @@
 //! Samples of drops as a capture file: an interface for each port and direction.
 
 use super::words;
-use vswitch_pcapng::{Direction, Interface, Packet, Writer};
 use std::collections::HashMap;
 use std::io::{self, Write};
+use vswitch_pcapng::{Direction, Interface, Packet, Writer};
 use vswitch_proto::v1;
 use vswitch_proto::v1::watch_drops_response::Update;
 
