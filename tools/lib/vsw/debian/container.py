@@ -10,6 +10,8 @@ from ..machine import Failure
 # Limits of a process of ours, but for capabilities: the switch's unit takes away what it must not
 # have.
 BOOT = ("--register=no", "--keep-unit", "--boot", "--private-network", "--console=pipe", "--capability=all", "--link-journal=no")
+# A test may have a /sys of its own, without control groups. Their newer kind is everywhere.
+WITH_CGROUPS = ("unshare", "--mount", "sh", "-ec", 'mount -t cgroup2 cgroup2 /sys/fs/cgroup; exec "$@"', "sh")
 # A switch makes TAPs. EAL looks for modules of the kernel, and nspawn shows a part of /sys.
 SEEN = ("--bind=/dev/net/tun", "--bind-ro=/sys/module")
 
@@ -27,7 +29,7 @@ class Container:
             path.mkdir()
         machine.output(["mount", "-t", "overlay", "overlay", "-o", f"lowerdir={tree},upperdir={upper},workdir={work}", self.root])
         self._log = open(Path(directory) / "nspawn.log", "w+")
-        argv = ["systemd-nspawn", f"--directory={self.root}", f"--machine={name}", *BOOT, *SEEN]
+        argv = [*WITH_CGROUPS, "systemd-nspawn", f"--directory={self.root}", f"--machine={name}", *BOOT, *SEEN]
         try:
             self._process = machine.spawn(argv, stdout=self._log, stderr=self._log)
         except BaseException:
