@@ -96,21 +96,24 @@ def leftovers(container):
     return found - {*ALWAYS, *NEEDED}
 
 
+MADE = {}
+
+
+def setUpModule():
+    directory = Path(unittest.enterModuleContext(tempfile.TemporaryDirectory(prefix="vswitch-package.")))
+    MADE.update((version, package(directory, version)) for version in (FIRST, SECOND, THIRD))
+
+
 class Packages(unittest.TestCase):
     maxDiff = None
 
-    @classmethod
-    def setUpClass(cls):
-        cls.directory = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="vswitch-package.")))
-        cls.first, cls.second, cls.third = (package(cls.directory, version) for version in (FIRST, SECOND, THIRD))
-
     def test_the_same_input_gives_the_same_bytes(self):
-        (self.directory / "again").mkdir()
-        for name, path in package(self.directory / "again", FIRST).items():
-            self.assertEqual(path.read_bytes(), self.first[name].read_bytes(), name)
+        again = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for name, path in package(again, FIRST).items():
+            self.assertEqual(path.read_bytes(), MADE[FIRST][name].read_bytes(), name)
 
     def test_lintian_says_nothing(self):
-        argv = ["lintian", "--allow-root", "--fail-on", "error,warning", "--tag-display-limit", "0", *self.first.values()]
+        argv = ["lintian", "--allow-root", "--fail-on", "error,warning", "--tag-display-limit", "0", *MADE[FIRST].values()]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
 
@@ -131,8 +134,6 @@ class Life(unittest.TestCase):
     def setUp(self):
         tree.make()
         self.directory = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="vswitch-package.")))
-        for name, version in (("first", FIRST), ("second", SECOND), ("third", THIRD)):
-            setattr(self, name, package(self.directory, version)["vswitch"])
         self.container = Container(tree.TREE, self.directory, f"vt{os.getpid()}")
         self.addCleanup(self.container.close)
         self.container.await_boot()
@@ -144,8 +145,9 @@ class Life(unittest.TestCase):
             self.container.run("ip", "link", "set", f"p{index}", "up")
             host.configure("eth0")
 
-    def install(self, deb):
-        """apt installs a package from the directory /root."""
+    def install(self, version):
+        """apt installs the package from the directory /root."""
+        deb = MADE[version]["vswitch"]
         name = f"root/{deb.name}"
         (self.container.root / name).write_bytes(deb.read_bytes())
         said = self.container.run("apt-get", "-q", "--yes", "install", f"/{name}")
@@ -178,7 +180,7 @@ class Life(unittest.TestCase):
 
     def test_from_installation_to_purge(self):
         before = leftovers(self.container)
-        said = self.install(self.first)
+        said = self.install(FIRST)
         self.assertIn(f"name your ports in {CONFIG}", said)
         active = self.container.call("systemctl", "is-active", "vswitchd").stdout.strip()
         self.assertEqual(active, "inactive", "nothing is started before it is configured")
@@ -187,6 +189,7 @@ class Life(unittest.TestCase):
         self.traffic()
         self.group_may_look()
         self.manuals_and_completions()
+        self.host_setup()
         self.upgrade()
         self.refused_upgrade()
         self.container.run("apt-get", "-q", "--yes", "purge", "vswitch")
@@ -229,13 +232,19 @@ class Life(unittest.TestCase):
         self.assertIn("br0", self.container.run("bash", "-c", ". /usr/share/bash-completion/completions/vsctl; "
                       "COMP_WORDS=(vsctl list-ports ''); COMP_CWORD=2; COMP_LINE='vsctl list-ports '; COMP_POINT=17; "
                       "$(complete -p vsctl | sed 's/.*-F \\([^ ]*\\).*/\\1/') vsctl '' list-ports; echo ${COMPREPLY[@]}"))
-        self.container.run("vswitch-setup", "host", "plan")
+
+    def host_setup(self):
+        """A setup that reserves nothing: the purge takes its files."""
+        self.container.run("setpriv", "--reuid=nobody", "vswitch-setup", "host", "plan")
+        self.container.run("vswitch-setup", "host", "apply", "--hugepages", "0x2M")
+        (self.container.root / "etc/driverctl.d").mkdir(exist_ok=True)
+        self.assertTrue((self.container.root / "etc/tmpfiles.d/vswitch-hugepages.conf").is_file())
 
     def upgrade(self):
         """A connection goes on by what the switch of before knew of it; the edited file stays."""
         last, pid = self.talk(), self.main_pid()
         config = (self.container.root / CONFIG[1:]).read_bytes()
-        said = self.install(self.second)
+        said = self.install(SECOND)
         self.assertNotIn(self.main_pid(), (pid, "0"), said[-2000:] + self.journal()[-2000:])
         upgraded = last()
         machine.expect("the connection goes on", lambda: last() > upgraded + 20, self.journal)
@@ -246,7 +255,7 @@ class Life(unittest.TestCase):
         config, pid = self.container.root / CONFIG[1:], self.main_pid()
         text = config.read_text()
         config.write_text(text + "\n[nonsense]\n")
-        said = self.install(self.third)
+        said = self.install(THIRD)
         self.assertIn("the service was not restarted", said)
         self.assertIn("nonsense", said)
         self.assertEqual(self.main_pid(), pid)
