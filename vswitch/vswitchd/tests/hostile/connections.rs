@@ -42,7 +42,8 @@ pub(crate) fn answer(packet: &[u8]) -> Vec<u8> {
     frame
 }
 
-fn summed(mut frame: Vec<u8>) -> Vec<u8> {
+/// With the checksum of its IPv4 header.
+pub(crate) fn summed(mut frame: Vec<u8>) -> Vec<u8> {
     frame[24..26].fill(0);
     let sum = sum(&frame[14..34]);
     frame[24..26].copy_from_slice(&sum.to_be_bytes());

@@ -3,6 +3,7 @@
 
 use crate::bed::{BRIDGE, Bed};
 use crate::common::{number, wait_for, write_pcap};
+use crate::connections::datagram;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -53,18 +54,25 @@ fn total(bed: &Bed, reason: &str, port: &str) -> u64 {
     listed(bed).iter().filter(|drop| drop.reason == reason && drop.port == port).map(|drop| drop.total).sum()
 }
 
+/// Translates connections to an address with one port.
+const ONE_PORT: &str = "udp,actions=ct(commit,zone=5,nat(src=10.9.9.9:5000),table=1)";
+
 /// How a packet dies: what is set up for it, by which port it comes, where it is counted and which
-/// way, why; the frame; and how often it is sent: the last time it dies.
+/// way, why; frames that pass before it; the frame; how often it is sent: the last time it dies;
+/// and how long after that.
 struct Case {
     reason: &'static str,
     flows: &'static [&'static str],
     counted: (&'static str, v1::DropDirection),
+    passes: Vec<Vec<u8>>,
     frame: Vec<u8>,
     times: usize,
+    after_ms: u64,
 }
 
 fn case(reason: &'static str, flows: &'static [&'static str], frame: Vec<u8>) -> Case {
-    Case { reason, flows, counted: ("p1", v1::DropDirection::In), frame, times: 1 }
+    let counted = ("p1", v1::DropDirection::In);
+    Case { reason, flows, counted, passes: Vec::new(), frame, times: 1, after_ms: 0 }
 }
 
 fn fragment(offset: u16, more: bool, len: usize) -> Vec<u8> {
@@ -83,6 +91,8 @@ fn cases() -> Vec<Case> {
     let out = |case: Case, port| Case { counted: (port, v1::DropDirection::Out), ..case };
     let times = |case: Case, times| Case { times, ..case };
     let at = |case: Case, port| Case { counted: (port, v1::DropDirection::In), ..case };
+    let behind = |case: Case, frame| Case { passes: vec![frame], ..case };
+    let after = |case: Case, after_ms| Case { after_ms, ..case };
     vec![
         case("bridge_secure", &[], udp()),
         case("eth_short", &["actions=output:2"], udp()[..13].to_vec()),
@@ -107,6 +117,16 @@ fn cases() -> Vec<Case> {
         at(case("arp", &["actions=output:2"], eth(0x0806, &arp([0, 1, 8, 0, 5, 4]))), "p6"),
         at(case("reserved_multicast", &[], reserved()), "q1"),
         at(case("no_port", &[], udp()), "q1"),
+        case("ct_zone_limit", &["udp,actions=ct(commit,zone=3),output:2"], udp()),
+        case("link_down", &["actions=output:8"], udp()),
+        after(
+            case("frag_timeout", &["ip,actions=ct(table=1)", "table=1,actions=output:2"], fragment(0, true, 64)),
+            16_000,
+        ),
+        behind(
+            case("nat_exhausted", &[ONE_PORT, "table=1,ip,actions=output:2"], datagram(2, 1000, 9, 53)),
+            datagram(1, 1000, 9, 53),
+        ),
     ]
 }
 
@@ -130,6 +150,8 @@ fn bed() -> Bed {
     bed.switch.vsctl_ok(&["mod-port", BRIDGE, "p7", "--mtu", "100"]);
     bed.switch.vsctl_ok(&["add-br", "br1", "--fail-mode", "standalone"]);
     bed.switch.vsctl_ok(&["add-port", "br1", "q1", "--type", "dummy"]);
+    bed.switch.vsctl_ok(&["add-port", BRIDGE, "p8", "--number", "8", "--type", "patch", "--peer", "none"]);
+    bed.switch.vsctl_ok(&["ct-set-limits", "zone=3,limit=0"]);
     bed
 }
 
@@ -139,14 +161,21 @@ fn each_drop_is_listed_sampled_and_explained() {
     let mut watcher = Watcher::new(&bed, 1000);
     let cases = cases();
     assert!(cases.len() >= 20);
-    for Case { reason, flows, counted: (port, way), frame, times } in &cases {
+    for Case { reason, flows, counted: (port, way), passes, frame, times, after_ms } in &cases {
         bed.load(flows);
         // Each has a share of its own.
         bed.warp(1000);
         let before = total(&bed, reason, port);
         let entrance = if *way == v1::DropDirection::Out { "p1" } else { port };
+        for passes in passes {
+            assert_ne!(bed.send(entrance, passes), [], "{reason}: the first one passes");
+        }
         for _ in 0..*times {
             bed.send(entrance, frame);
+        }
+        if *after_ms > 0 {
+            bed.warp(*after_ms);
+            wait_for(reason, LIMIT, || total(&bed, reason, port) > before);
         }
         assert!(total(&bed, reason, port) > before, "{reason}: {:#?}", listed(&bed));
         let sample = watcher.sample(&bed);
@@ -163,9 +192,8 @@ fn each_drop_is_listed_sampled_and_explained() {
         assert_eq!(explained["class"], sample.class.as_str(), "{reason}");
     }
     let classes: std::collections::BTreeSet<_> = listed(&bed).into_iter().map(|drop| drop.class).collect();
-    for class in ["config", "malformed", "policy", "pipeline", "limit"] {
-        assert!(classes.contains(class), "{class}: {classes:?}");
-    }
+    let all = ["config", "limit", "link", "malformed", "pipeline", "policy", "resource"];
+    assert_eq!(classes.into_iter().collect::<Vec<_>>(), all);
 }
 
 #[test]
@@ -235,7 +263,7 @@ fn a_capture_of_samples_is_one_that_tshark_reads() {
 }
 
 /// Fields of each frame, as tshark reads them.
-fn tshark(file: &Path, fields: &[&str]) -> Vec<String> {
+pub(crate) fn tshark(file: &Path, fields: &[&str]) -> Vec<String> {
     let mut command = Command::new("tshark");
     command.arg("-r").arg(file).args(["-T", "fields", "-E", "separator=;"]);
     for field in fields {
