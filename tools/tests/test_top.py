@@ -1,5 +1,5 @@
-"""`vsctl top` on a terminal (tmux): pages on a switch with traffic, its keys, a narrow terminal,
-and a switch that is stopped and started again meanwhile."""
+"""`vsctl top` on a terminal (tmux): its pages on a switch with traffic, its keys, a narrow
+terminal, and a switch that is stopped and started again meanwhile."""
 
 import contextlib
 import json
