@@ -11,6 +11,7 @@
 mod bed;
 mod bounded;
 mod budgets;
+mod captures;
 mod clock;
 #[allow(clippy::duplicate_mod)]
 #[path = "../common/mod.rs"]

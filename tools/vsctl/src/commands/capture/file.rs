@@ -36,16 +36,15 @@ impl<W: Write> CaptureFile<W> {
         Ok(Self { writer, directions, time: 0 })
     }
 
-    /// Adds packets, and hands them on.
-    pub(super) fn records(&mut self, records: &[v1::CaptureRecord]) -> io::Result<()> {
-        for record in records {
+    /// Adds packets with their comments, and hands them on.
+    pub(super) fn records(&mut self, records: &[v1::CaptureRecord], comments: &[String]) -> io::Result<()> {
+        for (record, comment) in records.iter().zip(comments) {
             self.time = self.time.max(record.time);
             let direction = match &record.drop {
                 Some(drop) if drop.outbound => Direction::Outbound,
                 Some(_) => Direction::Inbound,
                 None => self.directions.get(record.interface as usize).copied().unwrap_or(Direction::Unknown),
             };
-            let comment = record.drop.as_ref().map(comment).unwrap_or_default();
             self.writer.packet(&Packet {
                 interface: record.interface,
                 time: record.time,
@@ -53,7 +52,7 @@ impl<W: Write> CaptureFile<W> {
                 length: record.length,
                 direction,
                 id: record.packet_id,
-                comment: &comment,
+                comment,
             })?;
         }
         self.writer.flush()
@@ -66,16 +65,4 @@ impl<W: Write> CaptureFile<W> {
         }
         self.writer.flush()
     }
-}
-
-/// What is known of a drop: `drop: rule_drop; table 28; cookie 0x1f`.
-fn comment(drop: &v1::CaptureDrop) -> String {
-    let mut comment = format!("drop: {}", drop.reason);
-    if let Some(table) = drop.table {
-        comment += &format!("; table {table}");
-    }
-    if let Some(cookie) = drop.cookie {
-        comment += &format!("; cookie {cookie:#x}");
-    }
-    comment
 }

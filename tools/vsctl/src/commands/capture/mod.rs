@@ -11,6 +11,7 @@
 //! **Threads**: the runtime's, one for the sink, one that waits for tcpdump.
 
 mod file;
+mod policies;
 mod sink;
 mod summary;
 mod tcpdump;
@@ -20,6 +21,7 @@ mod tests;
 use crate::cli::{Capture, CaptureArgs, CapturePoint, Cli};
 use crate::client::Client;
 use crate::error::Error;
+use policies::Policies;
 use sink::Sink;
 use std::future::Future;
 use std::io::{self, Write};
@@ -122,6 +124,7 @@ async fn pump(
     summary: &mut Summary,
     mut stop: impl Future<Output = ()> + Unpin,
 ) -> Result<(), Error> {
+    let mut policies = Policies::new(client);
     loop {
         let message = tokio::select! {
             message = stream.message() => message,
@@ -132,7 +135,11 @@ async fn pump(
         };
         match message {
             Ok(Some(v1::CaptureResponse { update: Some(Update::Records(records)) })) => {
-                let writing = sink.write(summary.count(records));
+                let records = summary.count(records);
+                let writing = async {
+                    let comments = policies.comments(&records).await;
+                    sink.write(records, comments).await
+                };
                 let is_written = tokio::select! {
                     is_written = writing => is_written,
                     () = &mut stop => {

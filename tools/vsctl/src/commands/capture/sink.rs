@@ -19,7 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What the thread is to write.
 enum Job {
-    Records(Vec<v1::CaptureRecord>),
+    /// With a comment for each.
+    Records(Vec<v1::CaptureRecord>, Vec<String>),
     End(Vec<v1::CaptureStatistics>),
 }
 
@@ -40,7 +41,7 @@ impl Sink {
                 let mut file = CaptureFile::begin(BufWriter::new(out), &bridge, &started)?;
                 while let Some(job) = waiting.blocking_recv() {
                     match job {
-                        Job::Records(records) => file.records(&records)?,
+                        Job::Records(records, comments) => file.records(&records, &comments)?,
                         Job::End(statistics) => return file.end(&statistics),
                     }
                 }
@@ -53,9 +54,9 @@ impl Sink {
         Self { jobs, done }
     }
 
-    /// Adds packets. False: the thread has ended, by an error.
-    pub(super) async fn write(&self, records: Vec<v1::CaptureRecord>) -> bool {
-        self.jobs.send(Job::Records(records)).await.is_ok()
+    /// Adds packets with their comments. False: the thread has ended, by an error.
+    pub(super) async fn write(&self, records: Vec<v1::CaptureRecord>, comments: Vec<String>) -> bool {
+        self.jobs.send(Job::Records(records, comments)).await.is_ok()
     }
 
     /// Ends the file. A reader that takes nothing is not waited for.

@@ -57,7 +57,7 @@ fn files_are_their_owners_only() {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("set");
     for round in 0..2 {
         let mut file = CaptureFile::begin(create(&path).expect("created"), "br0", &started()).expect("begun");
-        file.records(&[record(0), record(1)]).expect("written");
+        file.records(&[record(0), record(1)], &[String::new(), "why".to_owned()]).expect("written");
         file.end(&[v1::CaptureStatistics::default(); 2]).expect("written");
         let about = std::fs::metadata(&path).expect("there");
         assert_eq!(about.permissions().mode() & 0o7777, 0o600, "{round}");
