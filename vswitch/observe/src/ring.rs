@@ -27,6 +27,11 @@ impl Lane {
         self.items.get(usize::try_from(place.checked_sub(self.gone)?).ok()?)
     }
 
+    /// The last so many.
+    fn last(&self, count: usize) -> impl Iterator<Item = &Arc<Observation>> {
+        self.items.range(self.items.len().saturating_sub(count)..)
+    }
+
     fn end(&self) -> u64 {
         self.gone + self.items.len() as u64
     }
@@ -100,8 +105,8 @@ impl Ring {
     #[must_use]
     pub fn oldest_unix_ms(&self) -> Option<u64> {
         let state = self.state.lock();
-        let oldest = state.lanes.iter().filter_map(|lane| lane.items.front()).map(|observation| observation.unix_ms);
-        oldest.min().filter(|_| self.keeps > 0)
+        let oldest = state.lanes.iter().filter_map(|lane| lane.last(self.keeps).next());
+        oldest.map(|observation| observation.unix_ms).min()
     }
 
     /// All that are kept, by number, and a follower of what comes behind them.
@@ -111,10 +116,8 @@ impl Ring {
         let told = self.told.subscribe();
         let state = self.state.lock();
         let at = [0, 1].map(|lane: usize| state.lanes[lane].end());
-        let mut kept: Vec<Arc<Observation>> = Vec::new();
-        if self.keeps > 0 {
-            kept.extend(state.lanes.iter().flat_map(|lane| &lane.items).map(Arc::clone));
-        }
+        let kept = state.lanes.iter().flat_map(|lane| lane.last(self.keeps));
+        let mut kept: Vec<Arc<Observation>> = kept.map(Arc::clone).collect();
         drop(state);
         kept.sort_unstable_by_key(|observation| observation.number);
         (kept, Follower { ring: Arc::clone(self), at, told })
@@ -197,6 +200,9 @@ mod tests {
         ring.push(of(ObservationKind::Drop, 2));
         let (kept, mut follower) = ring.read();
         assert_eq!(kept.iter().map(|one| one.number).collect::<Vec<_>>(), [1, 2]);
+        let small = Arc::new(Ring::new(1));
+        small.push(of(ObservationKind::Drop, 3));
+        assert_eq!(small.read().0.iter().map(|one| one.number).collect::<Vec<_>>(), [3], "no more than it keeps");
         assert_eq!(ring.oldest_unix_ms(), Some(7));
         let (told, ()) = tokio::join!(next(&mut follower), async {
             ring.push(of(ObservationKind::Begin, 1).into_iter().chain(of(ObservationKind::Policy, 2)).collect());

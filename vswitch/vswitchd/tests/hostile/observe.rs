@@ -8,9 +8,11 @@ use crate::segment::{ACK, SYN, Segment};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
-use std::process::{Child, ChildStdout};
+use std::process::Child;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use tonic::Streaming;
+use tonic::transport::Endpoint;
 use vswitch_proto::antrea::v1;
 use vswitch_proto::antrea::v1::name_service_client::NameServiceClient;
 use vswitch_proto::antrea::v1::node_service_client::NodeServiceClient;
@@ -139,7 +141,12 @@ fn objects() -> Vec<v1::Object> {
 
 /// A switch with the Node, its objects, and the agent's names.
 fn bed() -> Bed {
-    let bed = Bed::new(2);
+    bed_with("")
+}
+
+/// Likewise, with more sections of its configuration.
+fn bed_with(sections: &str) -> Bed {
+    let bed = Bed::with(2, "", sections);
     initialize(&bed);
     let objects = objects();
     let commit = Some(v1::SyncCommit { objects: objects.len() as u64 });
@@ -187,25 +194,35 @@ fn segment(from: (&str, [u8; 6], u16), to: (&str, [u8; 6], u16), flags: u8) -> S
 /// `vsctl observe` that runs beside the test: of what is kept, and what comes.
 struct Observer {
     child: Child,
-    lines: BufReader<ChildStdout>,
+    lines: Receiver<String>,
 }
 
 impl Observer {
     fn new(bed: &Bed, options: &[&str]) -> Self {
         let mut child = bed.switch.vsctl_spawn(&[&["observe", "-f", "--all", "-o", "json"], options].concat());
-        let lines = BufReader::new(child.stdout.take().expect("piped"));
+        let told = BufReader::new(child.stdout.take().expect("piped"));
+        let (sender, lines) = mpsc::channel();
+        // It ends with the program that it reads from.
+        std::thread::spawn(move || told.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         Self { child, lines }
     }
 
-    /// The next flow.
-    fn flow(&mut self) -> Value {
+    /// The next flow. The clock goes on meanwhile: records and logs wait for others like them.
+    fn flow(&self, bed: &Bed) -> Value {
+        let begin = Instant::now();
         loop {
-            let mut line = String::new();
-            self.lines.read_line(&mut line).expect("a line");
-            let mut told: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
-            if !told["flow"].is_null() {
-                return told["flow"].take();
+            match self.lines.recv_timeout(Duration::from_millis(200)) {
+                Ok(line) => {
+                    let mut told: Value =
+                        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
+                    if !told["flow"].is_null() {
+                        return told["flow"].take();
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => bed.warp(20),
+                Err(RecvTimeoutError::Disconnected) => panic!("vsctl has ended"),
             }
+            assert!(begin.elapsed() < LIMIT, "no flow within {LIMIT:?}");
         }
     }
 }
@@ -220,8 +237,13 @@ impl Drop for Observer {
 /// A stream of all that comes.
 fn follow(bed: &Bed) -> Streaming<v1::WatchObservationsResponse> {
     let watch = v1::WatchObservationsRequest { follow: true, ..v1::WatchObservationsRequest::default() };
-    let mut service = ObserveServiceClient::new(bed.channel());
-    bed.wait(service.watch_observations(watch)).expect("a stream").into_inner()
+    // Little is on its way to one that does not read.
+    let socket = Endpoint::from_shared(format!("unix://{}", bed.switch.socket().display())).expect("an address");
+    let socket = socket.initial_stream_window_size(1 << 16);
+    bed.wait(async {
+        let mut service = ObserveServiceClient::new(socket.connect().await.expect("vswitchd listens"));
+        service.watch_observations(watch).await.expect("a stream").into_inner()
+    })
 }
 
 fn pods(flow: &Value) -> (String, String) {
@@ -235,13 +257,13 @@ fn pods(flow: &Value) -> (String, String) {
 #[test]
 fn drops_name_the_policy_and_the_remote_pod() {
     let mut bed = bed();
-    let mut observer = Observer::new(&bed, &["--verdict", "dropped", "--pod", "shop/web-1"]);
+    let observer = Observer::new(&bed, &["--verdict", "dropped", "--pod", "shop/web-1"]);
     for (family, version) in FAMILIES.iter().zip(["IPv4", "IPv6"]) {
         // Default deny: the K8s policy lets web speak to nobody.
         let out = segment((family.web, WEB, 41234), (family.remote, GATEWAY, 5432), SYN);
         assert!(bed.send("p2", &out.bytes()).is_empty(), "{version}");
         let sent = Instant::now();
-        let flow = observer.flow();
+        let flow = observer.flow(&bed);
         let took = sent.elapsed();
         assert_eq!(pods(&flow), ("shop/web-1".to_owned(), "data/db-0".to_owned()), "{flow:#}");
         assert_eq!((&flow["verdict"], &flow["drop_reason_desc"]), (&"DROPPED".into(), &"POLICY_DENIED".into()));
@@ -256,7 +278,7 @@ fn drops_name_the_policy_and_the_remote_pod() {
         // An explicit rule of a cluster policy.
         let into = segment((family.denied, GATEWAY, 1000), (family.web, WEB, 8080), SYN);
         assert!(bed.send("p1", &into.bytes()).is_empty(), "{version}");
-        let flow = observer.flow();
+        let flow = observer.flow(&bed);
         assert_eq!(pods(&flow), ("data/other-0".to_owned(), "shop/web-1".to_owned()), "{flow:#}");
         let denied = &flow["ingress_denied_by"][0];
         assert_eq!((&denied["name"], &denied["rule"]), (&"strict".into(), &"no-others".into()), "{flow:#}");
@@ -287,14 +309,12 @@ fn connections_are_told_with_service_and_both_pods() {
     let mut bed = bed();
     // Connections are observed when its stream has begun.
     let _follows = follow(&bed);
-    let mut observer = Observer::new(&bed, &["--type", "trace"]);
+    let observer = Observer::new(&bed, &["--type", "trace"]);
     for (family, port) in FAMILIES.iter().zip([2001_u16, 2002]) {
         let first = segment((family.remote, GATEWAY, port), (family.service, GATEWAY, 80), SYN);
         let sent = bed.send("p1", &first.bytes());
         assert_eq!(sent.iter().map(|(port, _)| port.as_str()).collect::<Vec<_>>(), ["p2"], "{}", family.service);
-        // What happens within some milliseconds is one record, and the clock stands.
-        bed.warp(50);
-        let flow = observer.flow();
+        let flow = observer.flow(&bed);
         assert_eq!((&flow["verdict"], &flow["vswitch"]["kind"]), (&"FORWARDED".into(), &"begin".into()));
         assert_eq!(pods(&flow), ("data/db-0".to_owned(), "shop/web-1".to_owned()), "{flow:#}");
         assert_eq!(flow["destination_service"], serde_json::json!({ "name": "web", "namespace": "shop" }));
@@ -302,9 +322,8 @@ fn connections_are_told_with_service_and_both_pods() {
         assert_eq!(flow["ingress_allowed_by"][0]["name"], "isolate", "{flow:#}");
     }
     bed.switch.vsctl_ok(&["flush-conntrack"]);
-    bed.warp(50);
     for _ in FAMILIES {
-        let flow = observer.flow();
+        let flow = observer.flow(&bed);
         assert_eq!(flow["vswitch"]["kind"], "end", "{flow:#}");
         assert_eq!(flow["destination_service"]["name"], "web");
     }
@@ -313,11 +332,11 @@ fn connections_are_told_with_service_and_both_pods() {
 
 #[test]
 fn one_that_reads_nothing_holds_up_no_other_and_is_told_what_it_lost() {
-    let mut bed = bed();
+    let mut bed = bed_with("[observe]\nring = 1\n");
     let mut slow = follow(&bed);
-    let mut fast = Observer::new(&bed, &["--type", "begin", "--first", "1", "--from-port", "65000"]);
+    let fast = Observer::new(&bed, &["--type", "begin", "--first", "1", "--from-port", "65000"]);
     let family = &FAMILIES[0];
-    let mut connect = |bed: &mut Bed, port: u16| {
+    let connect = |bed: &mut Bed, port: u16| {
         let mut first = segment((family.remote, GATEWAY, port), (family.web, WEB, 8080), SYN);
         first.payload.clear();
         bed.send("p1", &first.bytes());
@@ -332,7 +351,7 @@ fn one_that_reads_nothing_holds_up_no_other_and_is_told_what_it_lost() {
     }
     connect(&mut bed, 65000);
     bed.warp(50);
-    assert_eq!(fast.flow()["l4"]["TCP"]["source_port"], 65000);
+    assert_eq!(fast.flow(&bed)["l4"]["TCP"]["source_port"], 65000);
     let mut told = 0;
     let lost = loop {
         let message = bed.wait(async { tokio::time::timeout(LIMIT, slow.message()).await });
