@@ -279,7 +279,7 @@ impl Header {
                 match &tcp.flags[..] {
                     [] => {}
                     [Flags { value, mask }] => {
-                        words.push(format!("tcp_flags={value:#x}/{:#x}", mask.unwrap_or(*value)))
+                        words.push(format!("tcp_flags={value:#x}/{:#x}", mask.unwrap_or(*value)));
                     }
                     _ => return Err(several("tcp.flags")),
                 }

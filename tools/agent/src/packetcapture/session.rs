@@ -223,7 +223,8 @@ async fn capture(
     while let Some(message) = stream.message().await.map_err(refused)? {
         match message.update {
             Some(Update::Records(records)) => {
-                if out.send(Told::Records(part, records.records)).await.is_err() {
+                let is_read = out.send(Told::Records(part, records.records)).await.is_ok();
+                if !is_read {
                     break;
                 }
             }
