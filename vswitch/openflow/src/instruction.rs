@@ -94,7 +94,7 @@ impl<'a> Instructions<'a> {
         if let Some(mut body) = self.body(kind::WRITE_METADATA) {
             body.skip(4)?;
             let (value, mask) = (body.u64()?, body.u64()?);
-            actions.push(Action::WriteMetadata { value: value & mask, mask });
+            actions.push(Action::WriteMetadata { value, mask });
         }
         if let Some(mut body) = self.body(kind::GOTO_TABLE) {
             actions.push(Action::GotoTable(body.u8()?));

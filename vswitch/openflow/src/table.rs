@@ -1,8 +1,11 @@
 //! Tables: statistics, features, descriptions, mods.
 
+use crate::oxm::{self, Names};
 use crate::property::properties;
 use crate::wire::{Reader, Result, Writer, text};
 use crate::{Codec, Version};
+use vswitch_flow::Field;
+use vswitch_flow::action::limits::MAX_TABLE;
 
 /// Bytes of a table's name, with a 0 behind it.
 const NAME: usize = 32;
@@ -67,7 +70,71 @@ pub struct TableFeatures {
     pub properties: Vec<TableProperty>,
 }
 
+/// Numbers of properties.
+mod kind {
+    pub(super) const INSTRUCTIONS: u16 = 0;
+    pub(super) const NEXT_TABLES: u16 = 2;
+    pub(super) const WRITE_ACTIONS: u16 = 4;
+    pub(super) const APPLY_ACTIONS: u16 = 6;
+    pub(super) const MATCH: u16 = 8;
+    pub(super) const WILDCARDS: u16 = 10;
+    pub(super) const WRITE_SET_FIELD: u16 = 12;
+    pub(super) const APPLY_SET_FIELD: u16 = 14;
+}
+
+/// Types and lengths, as lists of instructions and actions have them.
+fn types(kinds: &[u16]) -> Vec<u8> {
+    let mut out = Writer::default();
+    for kind in kinds {
+        out.u16(*kind);
+        out.u16(4);
+    }
+    out.0
+}
+
+/// Headers of all fields that have a name in a version and are accepted.
+fn headers(codec: Codec, masks: bool, accept: impl Fn(Field) -> bool) -> Vec<u8> {
+    let mut out = Writer::default();
+    for field in Field::ALL.iter().copied().filter(|field| accept(*field)) {
+        if let Ok(header) = oxm::header(codec, field, Names::Version) {
+            oxm::put_field(header, masks && field.info().maskable, &mut out);
+        }
+    }
+    out.0
+}
+
 impl TableFeatures {
+    /// What flows of any table may do: all fields and actions that the language and OpenFlow have.
+    #[must_use]
+    pub fn of_table(codec: Codec, table: u8, name: &str, max_entries: u32) -> Self {
+        let (instructions, actions): (&[_], &[_]) = match codec.version {
+            Version::V13 => (&[1, 2, 3, 4, 5, 6], &[0, 17, 18, 22, 23, 24, 25]),
+            Version::V15 => (&[1, 2, 3, 4, 5], &[0, 17, 18, 22, 23, 24, 25, 28, 29]),
+        };
+        let fields = |masks| headers(codec, masks, |_| true);
+        let writable = || headers(codec, false, Field::is_writable);
+        // The actions of OpenFlow itself: experimenters' have no place in these lists.
+        let properties = [
+            (kind::INSTRUCTIONS, types(instructions)),
+            (kind::NEXT_TABLES, (table.saturating_add(1)..=MAX_TABLE).collect()),
+            (kind::WRITE_ACTIONS, types(actions)),
+            (kind::APPLY_ACTIONS, types(actions)),
+            (kind::MATCH, fields(true)),
+            (kind::WILDCARDS, fields(false)),
+            (kind::WRITE_SET_FIELD, writable()),
+            (kind::APPLY_SET_FIELD, writable()),
+        ];
+        Self {
+            table,
+            name: name.to_owned(),
+            metadata_match: u64::MAX,
+            metadata_write: u64::MAX,
+            max_entries,
+            properties: properties.into_iter().map(|(kind, data)| TableProperty { kind, data }).collect(),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn read(input: &mut Reader<'_>) -> Result<Self> {
         let len = usize::from(input.u16()?);
         let mut body = input.part(len.saturating_sub(2), BAD_LEN)?;

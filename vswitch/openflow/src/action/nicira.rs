@@ -145,7 +145,7 @@ fn dec_ttl(body: &mut Reader<'_>) -> Result<Action> {
 fn write_metadata(body: &mut Reader<'_>) -> Result<Action> {
     body.zeros(6, MUST_BE_ZERO)?;
     let (value, mask) = (body.u64()?, body.u64()?);
-    Ok(Action::WriteMetadata { value: value & mask, mask })
+    Ok(Action::WriteMetadata { value, mask })
 }
 
 fn stack(body: &mut Reader<'_>) -> Result<vswitch_flow::Subfield> {

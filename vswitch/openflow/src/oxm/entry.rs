@@ -64,6 +64,12 @@ pub(crate) fn put_header(header: Header, out: &mut Writer) {
     put_raw(header, false, header.bytes, out);
 }
 
+/// Writes a header that stands for a field, and for its masks if it can have them.
+pub(crate) fn put_field(header: Header, masked: bool, out: &mut Writer) {
+    // An option that is not mapped has more bytes than a header with a mask can say.
+    put_raw(header, masked && !is_option(header.field), header.bytes, out);
+}
+
 /// Writes an entry; with a mask if that is not the whole field.
 pub(crate) fn put_entry(codec: Codec, entry: Entry, names: Names, out: &mut Writer) -> Result<()> {
     let Entry { field, value, mask } = entry;

@@ -8,6 +8,8 @@ mod entry;
 mod matching;
 mod table;
 
-pub(crate) use entry::{Entry, Names, header, header_by, put_entry, put_entry_as, put_header, read_entry, read_header};
+pub(crate) use entry::{
+    Entry, Names, header, header_by, put_entry, put_entry_as, put_field, put_header, read_entry, read_header,
+};
 pub(crate) use matching::{list, matching, put_list, put_matching, read_metadata};
 pub(crate) use table::Header;

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)] // a test
 
 mod golden;
+mod judge;
+mod long;
 mod random;
 mod recording;
 mod round_trip;

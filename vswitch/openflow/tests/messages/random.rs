@@ -233,8 +233,7 @@ fn simple() -> BoxedStrategy<Action> {
 pub(crate) fn actions() -> impl Strategy<Value = Vec<Action>> {
     let nested =
         simple().prop_recursive(3, 10, 4, |inner| vec(inner, 0..4).prop_map(|actions| Action::Clone(actions.into())));
-    let metadata =
-        (any::<u64>(), any::<u64>()).prop_map(|(value, mask)| Action::WriteMetadata { value: value & mask, mask });
+    let metadata = (any::<u64>(), any::<u64>()).prop_map(|(value, mask)| Action::WriteMetadata { value, mask });
     let instructions = (
         option::of(any::<u32>().prop_map(Action::Meter)),
         option::of(Just(Action::ClearActions)),
