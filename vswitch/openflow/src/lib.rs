@@ -1,40 +1,42 @@
 //! OpenFlow 1.3 and 1.5 with Nicira's extensions: messages as bytes and as plain values.
 //!
-//! **Where in the walk**: between a socket of OpenFlow and the switch. A server reads a message from
-//! a controller, decodes it here, and gives the switch what it asks for as values of
-//! `vswitch_flow`: [`FlowMod::update`] is an [`vswitch_flow::spec::Update`] of a transaction. Replies,
-//! packet-ins and status messages are encoded here. This crate has no sockets and keeps no state but
-//! [`Assembler`], which joins the parts of long messages.
+//! **Where in the walk**: between a socket of OpenFlow and the switch. A server reads a message
+//! from a controller, decodes it here, and gives the switch values of `vswitch_flow`.
+//! [`FlowMod::update`] is a [`vswitch_flow::spec::Update`] of a transaction. The server encodes
+//! replies, packet-ins and status messages here. This crate has no sockets. [`Assembler`], which
+//! joins the parts of long messages, is its only state.
 //!
 //! **Design**:
 //! - Nothing of the language is written twice. Matches are [`vswitch_flow::SparseMatch`], actions
 //!   [`vswitch_flow::Action`], flows, groups and meters the types of [`vswitch_flow::spec`].
-//! - One [`Message`] for both directions and both versions. A message of one version is encoded from
-//!   the same value as that of the other.
-//! - What is encoded is what Open vSwitch 3.1 sends, byte for byte: names of fields, order of
-//!   matches, forms of actions. `tests/golden` holds recordings that say so.
+//! - One [`Message`] serves both directions and both versions. A message of one version is encoded
+//!   from the same value as that of the other.
+//! - The encoder writes the bytes that Open vSwitch 3.1 writes: names of fields, order of matches,
+//!   forms of actions. `tests/golden` holds recordings that say so.
 //! - [`Codec::decode`] checks the form of a message. [`FlowMod::update`], [`GroupMod::update`] and
-//!   [`MeterMod::update`] check what it asks for, by the rules that text and gRPC have.
+//!   [`MeterMod::update`] check what it asks for, by the rules that text and gRPC have. The
+//!   transaction judges what depends on the state: missing groups, unmapped options.
 //!
-//! **Errors**: a [`Refusal`] has the name of the error that Open vSwitch sends. [`ErrorCode`] has its
-//! numbers. [`Failure::reply`] makes the error message, with what is refused.
+//! **Errors**: a [`Refusal`] has the name of the error that Open vSwitch sends. [`ErrorCode`] has
+//! its numbers. [`Failure::reply`] makes the error message, with the bytes that are refused.
 //!
 //! **Not served**, with the error that says so:
 //! - versions 1.0, 1.1, 1.2 and 1.4: `OFPBRC_BAD_VERSION`;
 //! - queues: `OFPBRC_BAD_STAT`, `OFPBRC_BAD_TYPE`, and `OFPBAC_BAD_TYPE` for `set_queue`;
-//! - MPLS, NSH and tunnels without Ethernet: `OFPBAC_BAD_TYPE`, `OFPBAC_BAD_VENDOR_TYPE`, and
+//! - MPLS, NSH and packets without Ethernet: `OFPBAC_BAD_TYPE`, `OFPBAC_BAD_VENDOR_TYPE`, and
 //!   `OFPBMC_BAD_FIELD` for their fields;
-//! - statistics of IPFIX: `NXST_NOT_CONFIGURED`;
-//! - matches on the presence of a Geneve option: `OFPBMC_BAD_MASK`.
+//! - `tun_metadata8` to `tun_metadata63`: `OFPBMC_BAD_FIELD`;
+//! - matches on the presence of a Geneve option: `OFPBMC_BAD_MASK`;
+//! - statistics of IPFIX: `NXST_NOT_CONFIGURED`.
 //!
-//! **Limits**: a message has 65,535 bytes ([`EncodeError::TooLong`] otherwise). Long replies are cut into messages
-//! by [`Codec::segments`]. An [`Assembler`] holds a bounded number of bytes. Lists in messages are
-//! bounded by the message; actions are nested 32 deep. Some things that a flow can say have no form:
-//! - the actions `reject` and `ct_forget` become a note with their text;
-//! - `set_field` of a port whose protocol is not known is left out, as Open vSwitch leaves it out;
-//! - fields without a name in OpenFlow (`tun_ttl`, the inner VLAN tag) are left out of matches;
-//! - OpenFlow 1.3 has no ids of buckets and no selection methods;
-//! - timeouts above 65,535 seconds are sent as 65,535.
+//! **Limits**: a message has 65,535 bytes; the encoder refuses more ([`EncodeError::TooLong`]).
+//! [`Codec::segments`] cuts long replies into messages. An [`Assembler`] holds a bounded number of
+//! bytes. Lists are bounded by their message. Actions are nested 32 deep. OpenFlow cannot say all
+//! that a flow can:
+//! - The actions `reject` and `ct_forget` become a note with their text.
+//! - Fields without a name in OpenFlow (`tun_ttl`, the inner VLAN tag) are left out of matches.
+//! - OpenFlow 1.3 has no ids of buckets and no selection methods.
+//! - Timeouts above 65,535 seconds are sent as 65,535.
 //!
 //! **Threads**: plain values and pure functions. No clock.
 #![forbid(unsafe_code)]
@@ -133,8 +135,8 @@ impl Codec {
         Self { version, options: [0; 8] }
     }
 
-    /// With options of these lengths mapped to `tun_metadata0` and on; 0: not mapped. A mapped field
-    /// is sent in as many bytes as its option has, as Open vSwitch sends it.
+    /// With options of these lengths mapped to `tun_metadata0` and on; 0: not mapped. A match on a
+    /// mapped field has as many bytes as its option, as with Open vSwitch.
     #[must_use]
     pub const fn with_options(self, options: [u8; 8]) -> Self {
         Self { options, ..self }

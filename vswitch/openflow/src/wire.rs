@@ -101,6 +101,13 @@ impl<'a> Reader<'a> {
         Ok(high.iter().all(|byte| *byte == 0).then_some(value))
     }
 
+    /// Skips these bytes if they are next.
+    pub(crate) fn strip(&mut self, prefix: &[u8]) -> bool {
+        let rest = self.rest.strip_prefix(prefix);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
     /// The first bytes, without going on.
     pub(crate) fn peek_u16(&self) -> Option<u16> {
         Some(u16::from_be_bytes([*self.rest.first()?, *self.rest.get(1)?]))

@@ -62,6 +62,7 @@ def _matches(version):
     yield flow(version, "80000004" + "00020000")  # in_port out of range
     yield flow(version, "80000d08" + "10051000") + b""
     yield flow(version, "80000c02" + "2005")  # vlan_vid out of range
+    yield flow(version, "8000580400000000" + ETH_IPV4)  # right: packets with an Ethernet header
 
 
 def _instructions(version):
@@ -98,6 +99,8 @@ def _instructions(version):
     yield flow(version, "", apply(nicira(10, struct.pack("!HHHHHIHHI", 0, 0, 0, 0, 0, 0, 31, 0, 0x00010004)[:22])))
     yield flow(version, "", apply(struct.pack("!HHI", 0, 4, 0)))
     yield flow(version, "", apply(struct.pack("!HHI", 0, 24, 0)))
+    copy = bytes.fromhex("0010" + "0000" + "0004" + "0000" + "00010004" + "00010204" + "00000000")  # right in OpenFlow 1.3
+    yield flow(version, "", apply(action(0xFFFF, struct.pack("!IHH", 0x4F4E4600, 3200, 0) + copy)))
     yield flow(version, "", instruction(3, bytes(4) + nicira(17, bytes(6))))  # exit in an action set
 
 

@@ -9,6 +9,9 @@ use crate::{Codec, Version};
 use vswitch_flow::action::{Controller, port};
 use vswitch_flow::{Action, Field};
 
+/// ONF's number of `copy_field` for OpenFlow 1.3.
+const ONF_COPY_FIELD: u16 = 3200;
+
 /// All actions of a list.
 pub(crate) fn read_actions(codec: Codec, input: &mut Reader<'_>) -> Result<Vec<Action>> {
     read_nested(codec, input, Nested::new(read_nested))
@@ -32,7 +35,13 @@ fn experimenter(codec: Codec, mut body: Reader<'_>, nested: Nested) -> Result<Ac
             let subtype = body.u16()?;
             nicira::action(codec, subtype, body, nested)
         }
-        ONF => refuse("OFPBAC_BAD_VENDOR_TYPE", "no experimental action of ONF is served"),
+        ONF => match body.u16()? {
+            ONF_COPY_FIELD if codec.version == Version::V13 => {
+                body.skip(2)?;
+                copy_field(body)
+            }
+            kind => refuse("OFPBAC_BAD_VENDOR_TYPE", format!("ONF's action {kind} is not served")),
+        },
         _ => refuse("OFPBAC_BAD_VENDOR", format!("actions of experimenter {id:#x} are not served")),
     }
 }

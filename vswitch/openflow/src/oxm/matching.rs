@@ -8,6 +8,8 @@ use vswitch_flow::{Field, FlowKey, FlowMask, SparseMatch};
 
 /// The type of a match that consists of entries.
 const OXM: u16 = 1;
+/// OpenFlow 1.5's `packet_type` of a packet with an Ethernet header.
+const ETHERNET_PACKET: [u8; 8] = [0x80, 0, 0x58, 4, 0, 0, 0, 0];
 
 /// How strictly entries are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +59,10 @@ fn framed<'a>(input: &mut Reader<'a>) -> Result<Reader<'a>> {
 fn read(input: &mut Reader<'_>, judge: Judge) -> Result<SparseMatch> {
     let (mut key, mut mask) = (FlowKey::default(), FlowMask::default());
     while !input.is_empty() {
+        // All packets are of this type: with an Ethernet header.
+        if input.strip(&ETHERNET_PACKET) {
+            continue;
+        }
         let entry = match read_entry(input)? {
             Ok(entry) => entry,
             Err(refusal) if judge == Judge::Strict => return Err(refusal),
