@@ -152,7 +152,8 @@ def _others(version):
         yield message(version, BUNDLE_CONTROL, struct.pack("!IHH", 7, 4, 0))  # commit of no bundle
         yield message(version, BUNDLE_CONTROL, struct.pack("!IHH", 7, 9, 0))
         yield message(version, 34, struct.pack("!I2xH", 7, 1) + message(version, 2, b""))  # an echo in a bundle
-        yield message(version, PACKET_OUT, struct.pack("!IH2x", 0xFFFFFFFF, 24) + match("80000004fffffffd") + action(0, struct.pack("!IH6x", 0xFFFFFFF7, 0)))
+        body = match("80000004fffffffd") + action(0, struct.pack("!IH6x", 0xFFFFFFF7, 0))
+        yield message(version, PACKET_OUT, struct.pack("!IH2x", 0xFFFFFFFF, 24) + body)
     else:
         yield message(version, 4, struct.pack("!IIIHH", 0x4F4E4600, 2300, 7, 4, 0))
         yield message(version, PACKET_OUT, struct.pack("!IIH6x", 0xFFFFFFFF, 0xFFFFFFFD, 99))

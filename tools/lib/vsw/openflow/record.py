@@ -32,10 +32,11 @@ class Switch:
         machine.output(["ovsdb-tool", "create", database, SCHEMA], env=environment)
         self._start(["ovsdb-server", f"--remote=punix:{self._socket}", database], self._socket)
         self.vsctl("--no-wait", "init")
-        argv = [VSWITCHD, "--enable-dummy", "--disable-system", "--disable-system-route", f"--unixctl={self._control}", f"unix:{self._socket}"]
-        self._start(argv, self._control)
+        options = ["--enable-dummy", "--disable-system", "--disable-system-route", f"--unixctl={self._control}"]
+        self._start([VSWITCHD, *options, f"unix:{self._socket}"], self._control)
         self.vsctl("add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=dummy", "fail-mode=secure",
-                   "other-config:disable-in-band=true", "other-config:hwaddr=02:00:00:00:00:fe", "other-config:datapath-id=0000020000000001")
+                   "other-config:disable-in-band=true", "other-config:hwaddr=02:00:00:00:00:fe",
+                   "other-config:datapath-id=0000020000000001")
         for number in (1, 2, 3):
             self.vsctl("add-port", BRIDGE, f"p{number}", "--", "set", "interface", f"p{number}", "type=dummy", f"ofport_request={number}",
                        f'mac="02:00:00:00:00:0{number}"')
@@ -78,20 +79,24 @@ class Recorder:
         elif step.get("background"):
             self._background(step)
         else:
-            options = list(itertools.takewhile(lambda word: word.startswith("--"), words))
-            verb, *rest = words[len(options):]
-            argv = ["ovs-ofctl", "-O", self.version, "--no-names", f"--timeout={START_S}", *options, verb, f"unix:{self._proxy.path}", *rest]
-            done = subprocess.run(argv, input="\n".join(step.get("lines", [])), text=True, capture_output=True, env=self.environment, check=False)
-            if done.returncode and not step.get("fails"):
-                raise Failure(f"{argv}: {done.stderr.strip()}")
-        for command in step.get("then", ()):
-            self.switch.appctl(*command)
+            self._foreground(step)
         yield f"$ {' '.join(words)}"
         yield from (f"| {line}" for line in step.get("lines", []))
         for mark, message in self._proxy.take():
             if message[1] not in ECHOES and (self._first or message[1] not in FRAMES):
                 yield from (f"{mark} {shown.hex()}" for shown in _trimmed(message))
         self._first = False
+
+    def _foreground(self, step):
+        """A command that ends by itself."""
+        options = list(itertools.takewhile(lambda word: word.startswith("--"), step["ofctl"]))
+        verb, *rest = step["ofctl"][len(options):]
+        options += ["-O", self.version, "--no-names", f"--timeout={START_S}"]
+        argv = ["ovs-ofctl", *options, verb, f"unix:{self._proxy.path}", *rest]
+        lines = "\n".join(step["lines"])
+        done = subprocess.run(argv, input=lines, text=True, capture_output=True, env=self.environment, check=False)
+        if done.returncode and not step["fails"]:
+            raise Failure(f"{argv}: {done.stderr.strip()}")
 
     def _raw(self, messages):
         """A client that sends messages as they are, each with a barrier behind it."""
