@@ -4,7 +4,7 @@
 use crate::recording::{Direction, Recording, recordings};
 use vswitch_flow::Refusal;
 use vswitch_flow::spec::Update;
-use vswitch_flow::text::{FlowCommand, NoNames, parse_flow};
+use vswitch_flow::text::{FlowCommand, NoNames, parse_flow, parse_group, parse_meter};
 use vswitch_openflow::{Codec, Envelope, ErrorCode, Message, Version};
 
 /// Messages that are not read, or not written as they were: by file, a part of the command and of
@@ -164,4 +164,33 @@ fn errors_are_those_of_open_vswitch() {
     }
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
     assert!(count > 150, "only {count} messages");
+}
+
+/// Groups and meters likewise. OpenFlow 1.3 says less of groups.
+#[test]
+fn groups_and_meters_are_what_their_text_says() {
+    let mut count = 0;
+    for recording in recordings() {
+        let codec = recording.codec(Direction::ToSwitch);
+        for run in &recording.runs {
+            let meter = run.command.strip_prefix("add-meter ");
+            let is_of_groups = run.command == "add-groups -" && recording.version == Version::V15;
+            if !is_of_groups && meter.is_none() {
+                continue;
+            }
+            let to_switch = run.messages.iter().filter(|(direction, _)| *direction == Direction::ToSwitch);
+            let messages = to_switch.map(|(_, bytes)| codec.decode(bytes).unwrap().message);
+            let changes: Vec<_> = messages.filter_map(|message| update(&message)).map(Result::unwrap).collect();
+            let said: Vec<_> = match meter {
+                Some(text) => vec![Update::AddMeter(parse_meter(text).unwrap().value)],
+                None => {
+                    let lines = run.lines.iter();
+                    lines.map(|line| Update::AddGroup(parse_group(line, &NoNames).unwrap().value.spec)).collect()
+                }
+            };
+            assert_eq!(changes, said, "{} {}", recording.file, run.command);
+            count += said.len();
+        }
+    }
+    assert!(count > 15, "only {count}");
 }

@@ -105,3 +105,25 @@ proptest! {
         }
     }
 }
+
+/// What a real OVN programs (tools/record-ovn) comes back: OpenFlow 1.5 is what it speaks.
+#[test]
+fn the_flows_of_ovn_come_back() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../vswitchd/tests/differential/ovn");
+    let mut count = 0;
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.extension().is_none_or(|extension| extension != "flows") {
+            continue;
+        }
+        for line in std::fs::read_to_string(path).unwrap().lines() {
+            let change = parse_flow(line, FlowCommand::Add, &NoNames).unwrap().value;
+            let Update::AddFlow(spec) = change.clone() else { panic!("{line}") };
+            let codec = Codec::new(Version::V15);
+            let bytes = codec.encode(&Envelope { xid: 1, message: Message::FlowMod(FlowMod::add(spec)) }).unwrap();
+            let Message::FlowMod(read) = codec.decode(&bytes).unwrap().message else { panic!("{line}") };
+            assert_eq!(read.update(), Ok(change), "{line}");
+            count += 1;
+        }
+    }
+    assert!(count > 500, "only {count} flows");
+}
