@@ -180,7 +180,9 @@ class Capture(unittest.TestCase):
         self.assertEqual([(each["port"], each["name"], each["kept"]) for each in records(one)], [(53, "p1", 62)] * 2)
         kept = {(each["name"], each["way"], each["len"], each["kept"]) for each in records(two)}
         self.assertEqual(kept, {("p1", INBOUND, 62, 40), ("p2", OUTBOUND, 62, 40)})
-        counts = {"captured": 2, "filtered": 3, "not_copied": 0, "beyond_count": 0, "refused": 0}
+        # It may be over before the last packet comes.
+        self.assertIn(of_one["p1", "rx"].pop("filtered"), (2, 3))
+        counts = {"captured": 2, "not_copied": 0, "beyond_count": 0, "refused": 0}
         self.assertEqual(of_one["p1", "rx"], {"port": "p1", "number": 1, "point": "rx", **counts})
         self.assertEqual(of_two["p1", "rx"]["filtered"], 3)
         self.assertEqual((of_two["p1", "tx"]["captured"], of_two["p2", "tx"]["captured"]), (0, 2))
