@@ -157,8 +157,8 @@ class Life(unittest.TestCase):
     def journal(self):
         return self.container.run("journalctl", "--no-pager", "-u", "vswitchd", "-o", "cat")
 
-    def main_pid(self):
-        return self.container.run("systemctl", "show", "-P", "MainPID", "vswitchd").strip()
+    def main_pid(self, unit="vswitchd"):
+        return self.container.run("systemctl", "show", "-P", "MainPID", unit).strip()
 
     def talk(self):
         """A connection from one host to the other; a function that says the last number that came
@@ -242,10 +242,12 @@ class Life(unittest.TestCase):
 
     def upgrade(self):
         """A connection goes on by what the switch of before knew of it; the edited file stays."""
-        last, pid = self.talk(), self.main_pid()
+        self.container.run("systemctl", "start", "vswitch-agent")
+        last, pid, agent = self.talk(), self.main_pid(), self.main_pid("vswitch-agent")
         config = (self.container.root / CONFIG[1:]).read_bytes()
         said = self.install(SECOND)
         self.assertNotIn(self.main_pid(), (pid, "0"), said[-2000:] + self.journal()[-2000:])
+        self.assertNotIn(self.main_pid("vswitch-agent"), (agent, "0"))
         upgraded = last()
         machine.expect("the connection goes on", lambda: last() > upgraded + 20, self.journal)
         self.assertEqual((self.container.root / CONFIG[1:]).read_bytes(), config)
