@@ -5,7 +5,6 @@ import collections
 import json
 import os
 import re
-import shutil
 import socket
 import struct
 import subprocess
@@ -111,7 +110,6 @@ class TcpCollector:
         self.thread.join(machine.PATIENCE_S)
 
 
-@unittest.skipIf(shutil.which("nfcapd") is None, "nfcapd is missing: tools/setup installs it")
 class Export(unittest.TestCase):
     """A Node of four Pods, whose agent exports to nfcapd and to a collector of TCP."""
 

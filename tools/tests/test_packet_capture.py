@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -34,7 +33,6 @@ except OSError:
 """
 
 
-@unittest.skipIf(shutil.which("tshark") is None, "tshark is missing: tools/setup installs it")
 class PacketCapture(unittest.TestCase):
     """A Node of four Pods, whose agent follows an API server beside its files."""
 
