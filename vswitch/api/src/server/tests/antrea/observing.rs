@@ -205,7 +205,9 @@ async fn logs_and_connections_are_told_to_those_who_follow() {
 async fn one_that_reads_nothing_loses_and_holds_up_no_other() {
     let running = Running::with_node().await;
     running.initialize(near()).await.expect("a Node");
-    let (_, mut slow) = running.observe(follow()).await;
+    // By a connection of its own: streams of one connection share its window.
+    let mut own = ObserveServiceClient::new(Running::connect(&running.path).await);
+    let mut slow = own.watch_observations(follow()).await.expect("a stream").into_inner();
     let (_, mut fast) = running.observe(follow()).await;
     let mut last = 0;
     for from in [1_u16, 2001, 4001] {
@@ -232,7 +234,7 @@ async fn one_that_reads_nothing_loses_and_holds_up_no_other() {
         match update(&mut slow).await.expect("no end") {
             Update::Observation(_) => items += 1,
             Update::Lost(now) => lost = now,
-            Update::Started(_) => panic!("it has started"),
+            Update::Started(_) => {}
         }
     }
     assert!(items > 0 && lost.behind > 0, "{items} {lost:?}");
