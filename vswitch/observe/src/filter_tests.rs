@@ -47,6 +47,7 @@ fn observation() -> Observation {
     }
 }
 
+#[allow(clippy::needless_pass_by_value)] // each call makes its own
 fn filters(allow: Vec<ObservationFilter>, deny: Vec<ObservationFilter>) -> Filters {
     Filters::new(&allow, &deny, &|name| name == "rule_drop" || name == "policy").expect("good filters")
 }
