@@ -126,7 +126,6 @@ fn objects() -> Vec<v1::Object> {
         service: "shop/web".to_owned(),
         port: "http".to_owned(),
         endpoints: FAMILIES.iter().map(|family| endpoint(family.web)).collect(),
-        ..v1::Endpoints::default()
     };
     let objects = [
         Object::Pod(web),
