@@ -15,7 +15,7 @@ BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
 KINDS = {"sh", "text", "toml", "yaml"}
 LIMIT_S = 300
 # A machine as a reader has it: nothing but the repository and its programs, as root. `demo`,
-# `test`, `setup` and `cargo` write down how they were called.
+# `test`, `setup`, `package`, `cargo` and `apt` write down how they were called.
 MACHINE = """
     mount -t tmpfs tmpfs /run
     mkdir -p /run/root /run/bin /run/checkout/tools /run/checkout/target /run/called
@@ -30,10 +30,10 @@ MACHINE = """
       [[ -e $to ]] || ln -s "$name" "$to"
     done
     ln -s /run/bin target/fast
-    printf '#!/bin/bash\\necho "${0##*/} $*" >>/run/commands\\n' | tee /run/called/{cargo,demo,setup,test} >/dev/null
+    printf '#!/bin/bash\\necho "${0##*/} $*" >>/run/commands\\n' | tee /run/called/{apt,cargo,demo,package,setup,test} >/dev/null
     chmod +x /run/called/*
-    ln -sf /run/called/{demo,setup,test} tools
-    export PATH=/run/called:$PATH
+    ln -sf /run/called/{demo,package,setup,test} tools
+    export PATH=/run/called:/run/bin:$PATH
     export GOCACHE=/run/root/target/go-build
     unset VSWITCH_SOCKET
 """
@@ -112,8 +112,12 @@ class Page(unittest.TestCase):
     def check(self, program, *words):
         """What is not run here takes these arguments."""
         if program == "cargo":
-            self.assertEqual(words, ("build", "--profile", "fast", "--workspace"))
+            self.assertIn(words, (("build", "--profile", "fast", "--workspace"), ("build", "--release", "--locked", "--workspace")))
             self.assertIn("fast", tomllib.loads((ROOT / "Cargo.toml").read_text())["profile"])
+            return
+        if program == "apt":
+            # None is there: the pattern stays as it is.
+            self.assertEqual(words, ("install", "./target/packages/vswitch_*.deb"))
             return
         # The demo says so when it has understood all, the others read in order.
         last, status = (("--bin-dir", "/nonexistent"), 1) if program == "demo" else (("--help",), 0)

@@ -132,7 +132,7 @@ class Export(unittest.TestCase):
             self.agent = machine.spawn(self.node.agent_command(*words), stdout=log, stderr=log)
         self.addCleanup(machine.end, self.agent)
         machine.expect("the gate opens", lambda: self.node.state().get("gate_open"), self.log)
-        machine.expect("the agent reads records", lambda: self.number("flow_export_connected", "tcp") == 1, self.log)
+        machine.expect("the agent reaches collectors", lambda: self.number("flow_export_connected", "tcp") == 1, self.log)
 
     def log(self):
         """The end of the agent's log."""
@@ -183,6 +183,8 @@ class Export(unittest.TestCase):
     def test_flows_at_collectors(self):
         ends = self.watch()
         self.serve()
+        # The agent asks for records once there is a Node, which may be a while later.
+        machine.expect("the agent reads records", lambda: self.flows_until(lambda: len(self.collector.messages()) > 1), self.log)
         self.talk(addresses(PODS["web"])[0], PORT, 10_001)
         self.talk(addresses(PODS["web"])[1], PORT, 10_002)
         self.talk(SERVICE[0], 80, 10_003)

@@ -19,6 +19,7 @@ from pages import BINARIES, ROOT
 sys.path.insert(0, str(ROOT / "tools/lib"))
 
 from vsw import machine  # noqa: E402
+from vsw.certificates import Authority  # noqa: E402
 from vsw.daemon import Switch  # noqa: E402
 
 MONITORING = ROOT / "deploy/monitoring"
@@ -35,6 +36,10 @@ file_prefix = "monitoring"
 idle_sleep_us = 500
 [control]
 socket = "{directory}/vswitch.sock"
+[[control.listener]]
+address = "127.0.0.1:0"
+role = "read"
+tls = {{ cert = "{cert}", key = "{key}", client_ca = "{ca}" }}
 [paths]
 sockets = ["{directory}"]
 captures = ["{directory}"]
@@ -225,7 +230,9 @@ class Live(unittest.TestCase):
         packets = [datagram("10.96.0.22", 7, source) for source in range(2000, 2032)]
         packets += [datagram("10.10.0.22", 9, 2000, PEER_MAC), datagram("10.10.0.99", 7, 2000)]
         capture(cls.directory / "pod.pcap", packets)
-        config = CONFIG.format(directory=cls.directory, metrics=METRICS, gateway=GATEWAY_MAC)
+        authority = Authority(cls.directory)
+        cert, key = authority.issue("switch", "IP:127.0.0.1")
+        config = CONFIG.format(directory=cls.directory, metrics=METRICS, gateway=GATEWAY_MAC, cert=cert, key=key, ca=authority.cert)
         cls.switch = Switch(BINARIES, cls.directory, config)
         cls.addClassCleanup(cls.switch.stop)
         cls.switch.wait_ready()

@@ -68,7 +68,7 @@ class Names(unittest.TestCase):
         self.assertEqual((one["namespace"], one["pod"], one["node"], one["workloads"]), ("data", "db-0", "node-1", [{"kind": "Deployment", "name": "db"}]))
         self.declare(far("db-1"))
         self.until("its address is another one's", lambda names: all(names[address]["pod"] == "db-1" for address in FAR))
-        self.declare()
+        (self.node.manifests / "far.yaml").unlink()
         self.until("it goes", lambda names: not set(FAR) & set(names))
 
     def test_a_switch_that_starts_anew_is_told_all(self):

@@ -5,6 +5,7 @@ use super::drops::{packet, policies};
 use super::telling::{denied, isolation, near, web};
 use super::{Running, node, object, pod, round, soon};
 use std::sync::Arc;
+use tonic::transport::Endpoint;
 use tonic::{Code, Streaming};
 use vswitch_antrea::Table;
 use vswitch_control::config::ObserveConfig;
@@ -205,19 +206,16 @@ async fn logs_and_connections_are_told_to_those_who_follow() {
 async fn one_that_reads_nothing_loses_and_holds_up_no_other() {
     let running = Running::with_node().await;
     running.initialize(near()).await.expect("a Node");
-    // By a connection of its own: streams of one connection share its window.
-    let mut own = ObserveServiceClient::new(Running::connect(&running.path).await);
+    // By a connection of its own with a small window: streams of one connection share it.
+    let endpoint = Endpoint::from_shared(format!("unix://{}", running.path.display())).expect("an address");
+    let endpoint = endpoint.initial_stream_window_size(65_535).initial_connection_window_size(65_535);
+    let mut own = ObserveServiceClient::new(endpoint.connect().await.expect("a connection"));
     let mut slow = own.watch_observations(follow()).await.expect("a stream").into_inner();
     let (_, mut fast) = running.observe(follow()).await;
     let mut last = 0;
-    for from in [1_u16, 2001, 4001] {
-        (from..from + 2000).for_each(|port| connect(&running.switch.conntrack, 65520, port, 3));
-        running.distribute();
-        running
-            .switch
-            .conntrack
-            .tracker()
-            .flush(&vswitch_conntrack::Filter::default(), vswitch_dataplane::time::Millis::now().0);
+    // More than the windows of a stream and the ring take. Few at a time, so that their events fit.
+    for from in (1..=60).map(|batch: u16| batch * 200) {
+        (from..from + 200).for_each(|port| connect(&running.switch.conntrack, 65520, port, 3));
         running.distribute();
         // The one that reads is told of these while the other one reads nothing.
         loop {
@@ -227,6 +225,10 @@ async fn one_that_reads_nothing_loses_and_holds_up_no_other() {
                 break;
             }
         }
+        // Not before: one that ends at once is not told.
+        let tracker = running.switch.conntrack.tracker();
+        tracker.flush(&vswitch_conntrack::Filter::default(), vswitch_dataplane::time::Millis::now().0);
+        running.distribute();
     }
     assert!(last > 2000, "{last}");
     let (mut items, mut lost) = (0, v1::ObservationsLost::default());
