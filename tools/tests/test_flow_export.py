@@ -50,7 +50,7 @@ TEMPLATE_SET, HEADER, SET = 2, struct.Struct("!HHIII"), struct.Struct("!HH")
 
 
 def free_port(kind):
-    """A port of this host that nobody has."""
+    """A port of this host that is free."""
     with socket.socket(socket.AF_INET, kind) as sock:
         sock.bind(("127.0.0.1", 0))
         return sock.getsockname()[1]

@@ -216,7 +216,7 @@ class Life(unittest.TestCase):
         self.assertEqual(json.loads(self.container.run("vsctl", "--json", "health-show"))["serving"], True)
 
     def group_may_look(self):
-        """Its members read by a socket of theirs, and nobody else."""
+        """Its members, and no others, read by a socket of theirs."""
         for group, words, status in (
             ("vswitch", ("--socket", "/run/vswitch/monitor.sock", "show"), 0),
             ("vswitch", ("--socket", "/run/vswitch/monitor.sock", "add-br", "x"), 1),

@@ -144,8 +144,8 @@ impl End {
     }
 
     pub(crate) fn fits(&self, end: EndFacts<'_>) -> bool {
-        let nobody = Name::default();
-        let name = end.name.unwrap_or(&nobody);
+        let unnamed = Name::default();
+        let name = end.name.unwrap_or(&unnamed);
         let any = |all: &[Scoped], scope: &str, of: &str| all.is_empty() || all.iter().any(|one| one.fits(scope, of));
         let is_in = |block: &Block| end.addresses.iter().flatten().any(|address| block.contains(*address));
         let works = |one: &Scoped| name.workloads.iter().any(|own| one.fits(&own.kind, &own.name));

@@ -42,7 +42,7 @@ const KNOWN_MAX: usize = 1000;
 /// Files of a Node. With as many a capture waits until a PacketCapture is deleted.
 const FILES_MAX: usize = 64;
 
-/// How often captures are looked at that nobody has changed.
+/// How often captures are looked at that have not changed.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// What files end with.

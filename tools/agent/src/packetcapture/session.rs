@@ -201,7 +201,7 @@ fn write(
     })
 }
 
-/// Hands on what one capture of the switch tells, until it ends or nobody listens.
+/// Hands on what one capture of the switch tells, until it ends or has no listener.
 async fn read(socket: std::path::PathBuf, part: usize, request: CaptureRequest, out: mpsc::Sender<Told>) {
     let told = match capture(&socket, part, request, &out).await {
         Ok(reason) => Told::Ended(reason),

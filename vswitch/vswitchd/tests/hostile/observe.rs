@@ -258,7 +258,7 @@ fn drops_name_the_policy_and_the_remote_pod() {
     let mut bed = bed();
     let observer = Observer::new(&bed, &["--verdict", "dropped", "--pod", "shop/web-1"]);
     for (family, version) in FAMILIES.iter().zip(["IPv4", "IPv6"]) {
-        // Default deny: the K8s policy lets web speak to nobody.
+        // Default deny: the K8s policy lets web speak to no one.
         let out = segment((family.web, WEB, 41234), (family.remote, GATEWAY, 5432), SYN);
         assert!(bed.send("p2", &out.bytes()).is_empty(), "{version}");
         let sent = Instant::now();

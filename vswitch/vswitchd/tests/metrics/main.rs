@@ -8,11 +8,13 @@
 mod common;
 mod compare;
 mod compat;
+mod frames;
 mod page;
 mod told;
 
 use common::{Switch, client_runtime, wait_for};
 use compare::How;
+use frames::{of_pod, udp};
 use page::{Page, get, request};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -265,28 +267,6 @@ impl Bed {
             while sent.message().await.expect("an answer").is_some() {}
         }
     }
-}
-
-/// A packet that the Pod sends to the gateway.
-fn of_pod(from: u16) -> Vec<u8> {
-    let mut frame = udp(from, 1);
-    frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9]);
-    frame[26..34].copy_from_slice(&[10, 10, 0, 9, 10, 10, 0, 1]);
-    // The tracker takes no header with a wrong checksum.
-    let sum: u32 = frame[14..34].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
-    let folded = (sum >> 16) + (sum & 0xffff);
-    frame[24..26].copy_from_slice(&(!folded as u16).to_be_bytes());
-    frame
-}
-
-fn udp(from: u16, to: u16) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0];
-    frame.extend_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
-    frame.extend_from_slice(&from.to_be_bytes());
-    frame.extend_from_slice(&to.to_be_bytes());
-    frame.extend_from_slice(&[0, 26, 0, 0]);
-    frame.resize(60, 0x5a);
-    frame
 }
 
 /// All metrics, each with what calls tell.
