@@ -17,25 +17,13 @@ sys.path.insert(0, str(ROOT / "tools" / "lib"))
 from vsw import daemon, machine  # noqa: E402
 
 BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
-CONFIG = """[dpdk]
-hugepages = false
-memory_mb = 256
-file_prefix = "{prefix}"
-worker_cores = [{worker}]
-main_core = {main}
-[worker]
-idle_sleep_us = 500
-[control]
-socket = "{directory}/vswitch.sock"
-[paths]
-sockets = ["{directory}"]
-[[bridge]]
+CONFIG = """[[bridge]]
 name = "br0"
 fail_mode = "standalone"
 [[bridge.port]]
 name = "host0"
 type = "internal"
-external_ids = {{ owner = "shop/web", "api-token" = "planted-01", "db_password" = "planted-02 with blanks" }}
+external_ids = { owner = "shop/web", "api-token" = "planted-01", "db_password" = "planted-02 with blanks" }
 """
 # As an administrator's file may have them; the switch reads a file without.
 COMMENTS = """
@@ -68,8 +56,7 @@ class Support(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.directory = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="vswitch-support.")))
-        cores = machine.cores()
-        config = CONFIG.format(prefix=f"vt{os.getpid()}-support", worker=cores[-1], main=cores[0], directory=cls.directory)
+        config = daemon.head(cls.directory, "support") + CONFIG
         cls.switch = daemon.Switch(BINARIES, cls.directory, config + COMMENTS)
         cls.addClassCleanup(cls.switch.stop)
         cls.switch.wait_ready()

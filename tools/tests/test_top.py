@@ -23,17 +23,7 @@ from vsw import daemon, machine  # noqa: E402
 
 BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
 # TCP is denied; UDP opens a connection in zone 7 and is forwarded.
-CONFIG = """[dpdk]
-hugepages = false
-memory_mb = 256
-file_prefix = "{prefix}"
-worker_cores = [{worker}]
-main_core = {main}
-[worker]
-idle_sleep_us = 500
-[control]
-socket = "{directory}/vswitch.sock"
-[[bridge]]
+CONFIG = """[[bridge]]
 name = "br0"
 flows = [
     "in_port=client,udp,actions=ct(commit,zone=7),output:server",
@@ -91,8 +81,7 @@ class Top(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.directory = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="vswitch-top.")))
-        cores = machine.cores()
-        cls.config = CONFIG.format(prefix=f"vt{os.getpid()}-top", worker=cores[-1], main=cores[0], directory=cls.directory)
+        cls.config = daemon.head(cls.directory, "top") + CONFIG
         cls.start_switch()
         cls.addClassCleanup(lambda: cls.switch.stop())
         cls.addClassCleanup(Traffic("client").stop)

@@ -23,19 +23,7 @@ sys.path.insert(0, str(ROOT / "tools" / "lib"))
 from vsw import daemon, machine  # noqa: E402
 
 BINARIES = Path(os.environ.get("VSWITCH_BIN_DIR", ROOT / "target" / "debug"))
-CONFIG = """[dpdk]
-hugepages = false
-memory_mb = 256
-file_prefix = "{prefix}"
-worker_cores = [{worker}]
-main_core = {main}
-[worker]
-idle_sleep_us = 500
-[control]
-socket = "{directory}/vswitch.sock"
-[paths]
-sockets = ["{directory}"]
-[[bridge]]
+CONFIG = """[[bridge]]
 name = "br0"
 fail_mode = "standalone"
 [[bridge.port]]
@@ -69,8 +57,7 @@ class Vsctl(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.directory = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="vswitch-vsctl.")))
-        cores = machine.cores()
-        config = CONFIG.format(prefix=f"vt{os.getpid()}-vsctl", worker=cores[-1], main=cores[0], directory=cls.directory)
+        config = daemon.head(cls.directory, "vsctl") + CONFIG
         cls.switch = daemon.Switch(BINARIES, cls.directory, config)
         cls.addClassCleanup(cls.switch.stop)
         cls.switch.wait_ready()

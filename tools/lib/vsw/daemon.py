@@ -1,6 +1,7 @@
 """A running vswitchd, and vsctl on it."""
 
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -50,6 +51,16 @@ def configuration(dpdk, bridge_ports, directory, fail_mode="standalone", conntra
         text += f"[[bridge]]\n{_table(bridge)}\n"
         text += "".join(f"[[bridge.port]]\n{_table(port)}\n" for port in ports)
     return text
+
+
+def head(directory, name):
+    """The beginning of a vswitchd.toml, without bridges, of a small switch for a test. `name` tells
+    its memory from that of others."""
+    cores = machine.cores()
+    dpdk = {"hugepages": False, "memory_mb": 256, "file_prefix": f"vt{os.getpid()}-{name}", "worker_cores": [cores[-1]], "main_core": cores[0]}
+    parts = {"dpdk": dpdk, "worker": {"idle_sleep_us": IDLE_SLEEP_US}, "control": {"socket": str(Path(directory) / "vswitch.sock")},
+             "paths": {"sockets": [str(directory)]}}
+    return "".join(f"[{part}]\n{_table(values)}" for part, values in parts.items())
 
 
 def _table(values):
