@@ -51,3 +51,5 @@ pub mod status;
 #[cfg(feature = "cluster")]
 pub mod traceflow;
 pub mod vhost_dir;
+#[cfg(feature = "cluster")]
+mod watched;

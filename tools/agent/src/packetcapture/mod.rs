@@ -18,12 +18,11 @@ mod session;
 mod status;
 
 use crate::names::book::Book;
+use crate::watched::{Watched, follow};
 use futures_util::StreamExt;
+use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch_objects};
-use kube::{Client, ResourceExt};
 use object::PacketCapture;
 use session::Session;
 use status::State;
@@ -34,10 +33,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use vswitch_net_types::shown;
-
-/// PacketCaptures that an agent knows.
-const KNOWN_MAX: usize = 1000;
 
 /// Files of a Node. With as many a capture waits until a PacketCapture is deleted.
 const FILES_MAX: usize = 64;
@@ -135,41 +130,26 @@ impl Drop for PacketCaptures {
 /// What is known of all PacketCaptures.
 struct Watch {
     shared: Shared,
-    objects: BTreeMap<String, PacketCapture>,
-    /// All objects are known.
-    is_listed: bool,
+    watched: Watched<PacketCapture>,
     /// The capture that runs. Dropped, it ends.
     session: Option<Session>,
     /// Statuses that were written, by UID.
     written: BTreeMap<String, State>,
-    /// What failed last, and was told.
-    told: String,
 }
 
 impl Watch {
     fn new(shared: Shared) -> Self {
-        let (objects, written) = (BTreeMap::new(), BTreeMap::new());
-        Self { shared, objects, is_listed: false, session: None, written, told: String::new() }
+        let watched = Watched::new("PacketCapture", PacketCapture::of);
+        Self { shared, watched, session: None, written: BTreeMap::new() }
     }
 
     async fn follow(mut self) {
-        let config = watcher::Config::default().page_size(500);
-        let mut events = watch_objects(self.shared.api.clone(), config).default_backoff().boxed();
+        let mut events = follow(self.shared.api.clone());
         let mut turn = tokio::time::interval(PERIOD);
-        // Of a list that has not ended yet.
-        let mut listed = BTreeMap::new();
         loop {
             tokio::select! {
                 event = events.next() => match event {
-                    Some(Ok(Event::Init)) => listed.clear(),
-                    Some(Ok(Event::InitApply(object))) => add(&mut listed, &object),
-                    Some(Ok(Event::InitDone)) => {
-                        self.objects = std::mem::take(&mut listed);
-                        self.is_listed = true;
-                    }
-                    Some(Ok(Event::Apply(object))) => add(&mut self.objects, &object),
-                    Some(Ok(Event::Delete(object))) => drop(self.objects.remove(&object.name_any())),
-                    Some(Err(error)) => self.tell(format!("PacketCaptures cannot be followed: {error}")),
+                    Some(event) => self.watched.take(event),
                     None => return,
                 },
                 _ = turn.tick() => {}
@@ -179,13 +159,13 @@ impl Watch {
     }
 
     async fn look(&mut self) {
-        let objects = &self.objects;
+        let objects = &self.watched.objects;
         let is_known = |uid: &str| objects.values().any(|object| object.uid == uid);
         self.written.retain(|uid, _| is_known(uid));
         if self.session.as_ref().is_some_and(|session| !is_known(session.uid())) {
             self.session = None;
         }
-        if self.is_listed {
+        if self.watched.is_listed {
             self.remove_files();
         }
         if let Some(session) = &mut self.session {
@@ -195,9 +175,9 @@ impl Watch {
                 self.session = None;
             }
         }
-        let names: Vec<String> = self.objects.keys().cloned().collect();
+        let names: Vec<String> = self.watched.objects.keys().cloned().collect();
         for name in names {
-            let Some(object) = self.objects.get(&name).cloned() else { continue };
+            let Some(object) = self.watched.objects.get(&name).cloned() else { continue };
             let is_mine = object.pod().is_some_and(|pod| self.shared.pods.borrow().local.contains_key(&pod));
             let runs = self.session.as_ref().is_some_and(|session| session.uid() == object.uid);
             let is_done = self.written.get(&object.uid).is_some_and(State::is_over);
@@ -242,7 +222,7 @@ impl Watch {
                 true
             }
             Err(reason) => {
-                self.tell(format!("PacketCapture {name}: its status cannot be written: {reason}"));
+                self.watched.tell(format!("PacketCapture {name}: its status cannot be written: {reason}"));
                 false
             }
         }
@@ -251,30 +231,11 @@ impl Watch {
     /// Removes files whose PacketCaptures are gone.
     fn remove_files(&self) {
         for (name, path) in files(&self.shared.dir) {
-            if !self.objects.contains_key(&name) {
+            if !self.watched.objects.contains_key(&name) {
                 // A file that stays counts, and is tried again.
                 let _ = std::fs::remove_file(path);
             }
         }
-    }
-
-    /// Tells once what the server refuses. The kind may not be served.
-    fn tell(&mut self, failure: String) {
-        if failure.to_ascii_lowercase().contains("forbidden") {
-            if self.told != failure {
-                tracing::warn!("{}", shown(&failure));
-                self.told = failure;
-            }
-        } else {
-            tracing::debug!("{}", shown(&failure));
-        }
-    }
-}
-
-fn add(objects: &mut BTreeMap<String, PacketCapture>, object: &DynamicObject) {
-    let name = object.name_any();
-    if objects.len() < KNOWN_MAX || objects.contains_key(&name) {
-        objects.insert(name, PacketCapture::of(object));
     }
 }
 

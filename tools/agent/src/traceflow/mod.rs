@@ -21,13 +21,12 @@ mod session;
 mod status;
 
 use crate::feedback::ANSWER_MAX;
+use crate::watched::{Watched, follow};
 use futures_util::StreamExt;
 use k8s_openapi::jiff::Timestamp;
+use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch_objects};
-use kube::{Client, ResourceExt};
 use object::{Phase, Traceflow};
 use session::Session;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +35,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use vswitch_net_types::shown;
 
 /// How long a sender waits for the agent of the destination at most.
 const READY_MAX: Duration = Duration::from_secs(5);
@@ -49,9 +47,6 @@ const GRACE_SECONDS: i64 = 15;
 
 /// How often Traceflows are looked at that nobody has changed.
 const PERIOD: Duration = Duration::from_secs(1);
-
-/// Traceflows that an agent knows. What is beyond is not served before others are deleted.
-const KNOWN_MAX: usize = 1000;
 
 /// What tasks share.
 #[derive(Clone)]
@@ -100,33 +95,23 @@ impl Drop for Traceflows {
 /// What is known of all Traceflows.
 struct Watch {
     shared: Shared,
-    objects: BTreeMap<String, Traceflow>,
+    watched: Watched<Traceflow>,
     /// Those of which this Node has a part, by name. Dropped, a session ends.
     sessions: BTreeMap<String, Session>,
-    /// What failed last, and was told.
-    told: String,
 }
 
 impl Watch {
     fn new(shared: Shared) -> Self {
-        Self { shared, objects: BTreeMap::new(), sessions: BTreeMap::new(), told: String::new() }
+        Self { shared, watched: Watched::new("Traceflow", Traceflow::of), sessions: BTreeMap::new() }
     }
 
     async fn follow(mut self) {
-        let config = watcher::Config::default().page_size(500);
-        let mut events = watch_objects(self.shared.api.clone(), config).default_backoff().boxed();
+        let mut events = follow(self.shared.api.clone());
         let mut turn = tokio::time::interval(PERIOD);
-        // Of a list that has not ended yet.
-        let mut listed = BTreeMap::new();
         loop {
             tokio::select! {
                 event = events.next() => match event {
-                    Some(Ok(Event::Init)) => listed.clear(),
-                    Some(Ok(Event::InitApply(object))) => add(&mut listed, &object),
-                    Some(Ok(Event::InitDone)) => self.objects = std::mem::take(&mut listed),
-                    Some(Ok(Event::Apply(object))) => add(&mut self.objects, &object),
-                    Some(Ok(Event::Delete(object))) => drop(self.objects.remove(&object.name_any())),
-                    Some(Err(error)) => self.tell(format!("Traceflows cannot be followed: {error}")),
+                    Some(event) => self.watched.take(event),
                     None => return,
                 },
                 _ = turn.tick() => {}
@@ -136,13 +121,13 @@ impl Watch {
     }
 
     async fn look(&mut self) {
-        let objects = &self.objects;
+        let objects = &self.watched.objects;
         self.sessions.retain(|name, session| objects.get(name).is_some_and(|object| session.is_of(object)));
         let now = Timestamp::now();
         let mut has_tag = self.has_tag();
-        let names: Vec<String> = self.objects.keys().cloned().collect();
+        let names: Vec<String> = self.watched.objects.keys().cloned().collect();
         for name in names {
-            let Some(object) = self.objects.get(&name).cloned() else { continue };
+            let Some(object) = self.watched.objects.get(&name).cloned() else { continue };
             match object.phase {
                 Phase::Done => {}
                 // (No request for one that has to wait: of 1,000 that come at once most do.)
@@ -169,7 +154,7 @@ impl Watch {
 
     /// Whether a tag is free, as far as this agent knows.
     fn has_tag(&self) -> bool {
-        claim::free_tag(self.objects.values(), None).is_some()
+        claim::free_tag(self.watched.objects.values(), None).is_some()
     }
 
     async fn claim(&mut self, object: Traceflow) {
@@ -178,31 +163,11 @@ impl Watch {
             Ok(Ok(Some(object))) => {
                 let session = Session::send(self.shared.clone(), &object);
                 self.sessions.insert(object.name.clone(), session);
-                self.objects.insert(object.name.clone(), object);
+                self.watched.objects.insert(object.name.clone(), object);
             }
             Ok(Ok(None)) => {} // the next look tries again
-            Ok(Err(error)) => self.tell(format!("Traceflow {} cannot be claimed: {error}", object.name)),
-            Err(_) => self.tell(format!("Traceflow {} cannot be claimed: no answer", object.name)),
+            Ok(Err(error)) => self.watched.tell(format!("Traceflow {} cannot be claimed: {error}", object.name)),
+            Err(_) => self.watched.tell(format!("Traceflow {} cannot be claimed: no answer", object.name)),
         }
-    }
-
-    /// Tells once what the server refuses. The kind may not be served, and a server that is away is
-    /// told of by `source`: those are for who looks closer.
-    fn tell(&mut self, failure: String) {
-        if failure.contains("Forbidden") || failure.contains("forbidden") {
-            if self.told != failure {
-                tracing::warn!("{}", shown(&failure));
-                self.told = failure;
-            }
-        } else {
-            tracing::debug!("{}", shown(&failure));
-        }
-    }
-}
-
-fn add(objects: &mut BTreeMap<String, Traceflow>, object: &DynamicObject) {
-    let name = object.name_any();
-    if objects.len() < KNOWN_MAX || objects.contains_key(&name) {
-        objects.insert(name, Traceflow::of(object));
     }
 }
