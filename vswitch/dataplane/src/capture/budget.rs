@@ -4,42 +4,41 @@
 const SHARE: u64 = 10;
 
 /// Cycles that are saved up while there is little to copy: about 10 ms.
-const SAVED_MAX: u64 = 1 << 25;
+const SAVED_MAX: i64 = 1 << 25;
 
 /// The most that one burst is charged: the kernel may have taken the core away meanwhile.
-const CHARGED_MAX: u64 = 1 << 16;
+const CHARGED_MAX: i64 = 1 << 16;
 
 /// Cycles of the TSC that a worker may spend on copies now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
-    saved: u64,
-    /// What is owed when a burst took more than was saved.
-    owed: u64,
+    /// Below 0: what the last burst took beyond it.
+    saved: i64,
     last: u64,
 }
 
 impl Budget {
     /// A full one.
     pub(super) const fn new(now: u64) -> Self {
-        Self { saved: SAVED_MAX, owed: 0, last: now }
+        Self { saved: SAVED_MAX, last: now }
     }
 
     /// Whether a burst may be copied at this time.
     pub(super) fn allows(&mut self, now: u64) -> bool {
-        let earned = now.wrapping_sub(self.last) / SHARE;
+        let earned = signed(now.wrapping_sub(self.last) / SHARE);
         self.last = now;
-        let (paid, owed) = (earned.min(self.owed), self.owed.saturating_sub(earned));
-        self.owed = owed;
-        self.saved = self.saved.saturating_add(earned - paid).min(SAVED_MAX);
+        self.saved = self.saved.saturating_add(earned).min(SAVED_MAX);
         self.saved > 0
     }
 
     /// A burst took so many cycles.
     pub(super) fn charge(&mut self, cycles: u64) {
-        let cycles = cycles.min(CHARGED_MAX);
-        self.owed += cycles.saturating_sub(self.saved);
-        self.saved = self.saved.saturating_sub(cycles);
+        self.saved -= signed(cycles).min(CHARGED_MAX);
     }
+}
+
+fn signed(cycles: u64) -> i64 {
+    i64::try_from(cycles).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -60,7 +59,7 @@ mod tests {
                 budget.charge(COPY);
             }
         }
-        let share = (spent - SAVED_MAX) * 1000 / now;
+        let share = (spent - SAVED_MAX.unsigned_abs()) * 1000 / now;
         assert!((90..=105).contains(&share), "{share} of 1000");
     }
 
@@ -78,6 +77,6 @@ mod tests {
         while budget.allows(now) {
             budget.charge(u64::MAX);
         }
-        assert!(budget.allows(now + SHARE * (CHARGED_MAX + 1)), "at most one burst is owed");
+        assert!(budget.allows(now + SHARE * (CHARGED_MAX.unsigned_abs() + 1)), "at most one burst is owed");
     }
 }
